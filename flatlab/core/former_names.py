@@ -75,7 +75,9 @@ class _Finder(MetaPathFinder, Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         name = current(spec.name)
-        warnings.warn(f"{spec.name} is now {name}", FutureWarning, stacklevel=2)
+        parent, _, last = spec.name.rpartition(".")
+        if name != f"{current(parent)}.{last}":  # else the sentence of its folder says it
+            warnings.warn(f"{spec.name} is now {name}", FutureWarning, stacklevel=2)
         module = importlib.import_module(name)
         self.spec = module.__spec__
         return module

@@ -5,8 +5,7 @@ from typing import Any
 from flatlab.lab.figures import captions
 from flatlab.lab.plan import Intervals, Points
 from flatlab.lab.plan.declarations import Declaration
-from flatlab.papers.andriushchenko2023._printed import TABLE1, TABLE2
-from flatlab.papers.andriushchenko2023._released import (
+from flatlab.papers.andriushchenko2023._names import (
     AVERAGE_NORMALIZED,
     AVERAGE_PLAIN,
     BERT,
@@ -17,6 +16,8 @@ from flatlab.papers.andriushchenko2023._released import (
     NORMALIZED,
     PLAIN,
     SENTENCES,
+    TABLE1,
+    TABLE2,
     VIT,
     VIT21K,
 )

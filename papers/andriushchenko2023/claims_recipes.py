@@ -7,8 +7,9 @@ augmentation alone; with -within it is about the networks of each group.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,26 +20,194 @@ from flatlab.lab.tables.eligibility import (
     FEWEST_FOR_MEAN,
     FEWEST_FOR_RANKS,
     NotEligible,
+    require,
     unless_missing,
 )
 from flatlab.lab.tables.networks import Networks
-from flatlab.papers.andriushchenko2023 import _recipes as select
-from flatlab.papers.andriushchenko2023._printed import TABLE3, TABLE4, Taus
-from flatlab.papers.andriushchenko2023._recipes import NORMALIZED, PLAIN, SHOWN, Kind, tau, that_fit
-from flatlab.papers.andriushchenko2023._sharpness import FLATTEST, complete, error, sharpness
-from flatlab.stats.estimate import Estimate, over_seeds
+from flatlab.papers.andriushchenko2023._names import TABLE3, TABLE4, Taus
+from flatlab.stats.estimate import Array, Estimate, over_seeds, undefined
 from flatlab.stats.trends import mean
 from flatlab.stats.verdict import Verdict, every, not_run, some
 
-RECIPES = Claims("andriushchenko2023")
+CLAIMS = Claims("andriushchenko2023")
 
+
+# Columns of sharpness and errors, also of released networks ---------------------------------------
+FLATTEST = 0.1
+"""The share of the networks that are the flattest ones."""
+
+
+def sharpness(definition: str, radius: int) -> str:
+    """The column of a definition at one of its radii, by its number."""
+    return f"sharpness_at_radius[{definition}, {radius}]"
+
+
+def error(test_set: str) -> str:
+    """The column of the error on a test set."""
+    return f"test_set_error[{test_set}]"
+
+
+def gap(test_set: str) -> str:
+    """The column of that error less the training error."""
+    return f"test_set_error_gap[{test_set}]"
+
+
+def in_words(networks: Networks) -> Networks:
+    """The same, with words for columns: "worst-adaptive-linf at 0.002", "error on test"."""
+    data = networks.data
+    if "sharpness_at_radius" not in data:
+        raise NotEligible(f"{networks.key} has no sharpness_at_radius")
+    words: dict[str, str] = {}
+    for name in data["test_set"].values if "test_set" in data.dims else ():
+        words |= {error(name): f"error on {name}", gap(name): f"error on {name} - train_error"}
+    for radii in data["sharpness_radius"].isel(run=slice(1)):
+        words |= {
+            sharpness(name, place): f"{name} at {radius:g}"
+            for name in data["definition"].values
+            for place, radius in enumerate(radii.sel(definition=name).values)
+        }
+    return networks.called(networks.name or networks.key, **words)
+
+
+def complete(
+    networks: Networks, *names: str, statistic: str = "a mean", least: int = FEWEST_FOR_MEAN
+) -> Array:
+    """Columns of the networks for which all are finite: (names, networks).
+
+    networks: as many as a statistic needs.
+    names: of the columns.
+    statistic, least: what needs how many networks.
+    """
+    columns = np.array([networks.column(name) for name in names])
+    columns = columns[:, np.isfinite(columns).all(axis=0)]
+    require(columns.shape[1], networks.context, statistic=statistic, least=least)
+    return columns
+
+
+# Networks trained by recipes ---------------------------------------------------------------------
+RESNETS, VITS = "recipes-grid", "recipes-vit-grid"
+GROUPS = ("augmentation", "mixup_alpha")
+LARGEST_ERROR = 1.0
+"""The training error, in %, of a network that fits."""
+
+NORMALIZED, PLAIN = SHOWN = (
+    sharpness("worst-normalized-linf", 0),
+    sharpness("worst-adaptive-linf", 0),
+)
+"""The sharpness that the figures show."""
+
+
+class Kind(NamedTuple):
+    """The networks that a claim is about.
+
+    name: what claims call them.
+    key: their experiment.
+    augmentation: their only one, if not any.
+    within: whether the claim is about the networks of each group.
+    """
+
+    name: str
+    key: str
+    augmentation: str = ""
+    within: bool = False
+
+    def networks(self, e: ResultTables) -> Networks:
+        """All of them, those that do not fit included."""
+        networks = e[self.key].called(self.key)
+        if self.augmentation:
+            networks = networks.where(augmentation=self.augmentation)
+        return in_words(networks)
+
+
+def that_fit(networks: Networks) -> Networks:
+    """Those with a small training error."""
+    return networks.at_most(train_error=LARGEST_ERROR)
+
+
+def groups(networks: Networks) -> list[Networks]:
+    """Those of each augmentation and mixup."""
+
+    def called(group: Networks) -> Networks:
+        levels = ", ".join(f"{name} {group.selection[name]}" for name in GROUPS)
+        return group.called(f"{networks.name}, {levels}")
+
+    return [called(group) for group in networks.by(*GROUPS).values()]
+
+
+def tau(networks: Networks, x: str, y: str) -> Estimate:
+    """Kendall's tau over the networks that fit."""
+    return that_fit(networks).tau(x, y, among="pool")
+
+
+def taus_within(networks: Networks, x: str, y: str) -> list[Estimate]:
+    """The same within each group; one with too few networks says what it takes."""
+    taus = []
+    for group in groups(networks):
+        inside = tau(group, x, y)
+        if inside.reason:
+            inside = undefined(inside.name, f"{inside.reason}; {_shortage(group)}")
+        taus.append(inside)
+    return taus
+
+
+def excess_within(networks: Networks, x: str, y: str) -> list[Estimate]:
+    """How much tau within each group exceeds that over all: z less z, stratified by group."""
+    chosen, whole = that_fit(networks), tau(networks, x, y)
+    finite = np.isfinite(chosen.column(x)) & np.isfinite(chosen.column(y))
+    names = np.empty(len(chosen.chosen), dtype=object)
+    for group in groups(networks):
+        names[group.rows] = group.name
+    names = names[chosen.rows][finite]
+    strata = np.unique(names.astype(str), return_inverse=True)[1]
+    excess = []
+    for group, inside in zip(groups(networks), taus_within(networks, x, y), strict=True):
+        if inside.reason or whole.reason:
+            excess.append(inside - whole)
+            continue
+        left_out = np.full(len(names), inside.point)
+        left_out[names == group.name] = inside.left_out
+        excess.append(
+            replace(inside, left_out=left_out, strata=strata) - replace(whole, strata=strata)
+        )
+    return excess
+
+
+def counts(networks: Networks) -> list[dict[str, Any]]:
+    """How many networks fit, of all and of each group, as entries of the evidence."""
+    label = f"networks with train_error <= {LARGEST_ERROR:g}"
+    return [
+        {"quantity": f"{label}; {at.name}", "value": that_fit(at).count, "n": at.count}
+        for at in (networks, *groups(networks))
+    ]
+
+
+def fact(networks: Networks, quantity: str, value: float, true: bool) -> Verdict:
+    """A verdict on the networks that fit as they are: none is drawn, nothing is estimated."""
+    entry = {"quantity": f"{quantity}; {networks.name}", "value": value}
+    entry |= {"claim": "of these networks", "n": that_fit(networks).count}
+    return Verdict("holds" if true else "fails", (), [entry])
+
+
+def _shortage(group: Networks) -> str:
+    """How many networks of a group fit, and what it would take."""
+    fit, median = that_fit(group).count, np.nanmedian(group.column("train_error"))
+    takes = ["more of them"] if group.count < FEWEST_FOR_RANKS else []
+    takes += ["longer training or wider networks"] if fit < group.count else []
+    limit = f"a train error of at most {LARGEST_ERROR:g} (median {median:.3g})"
+    return (
+        f"{fit} of its {group.count} networks have {limit}: it takes {' and '.join(takes)}, for at "
+        f"least {FEWEST_FOR_RANKS}"
+    )
+
+
+# Claims ------------------------------------------------------------------------------------------
 Judge = Callable[..., Verdict]
 """Of networks and, if there is one, of a threshold."""
 
 CLEAN, CORRUPTED = TEST_SETS = error("test"), error("corrupted")
 
-RESNET, VIT = Kind("ResNets", select.RESNETS), Kind("SimpleViTs", select.VITS)
-UNAUGMENTED = Kind("ResNets without augmentation", select.RESNETS, "none")
+RESNET, VIT = Kind("ResNets", RESNETS), Kind("SimpleViTs", VITS)
+UNAUGMENTED = Kind("ResNets without augmentation", RESNETS, "none")
 GROUPED = {"": RESNET, "-unaugmented": UNAUGMENTED}
 BOTH = {"": RESNET, "-vit": VIT}
 BOTH_AND_WITHIN = BOTH | {
@@ -80,11 +249,11 @@ def judged(judge: Judge, kind: Kind, e: ResultTables, *threshold: float) -> Verd
     """The verdict on one kind of networks, with their numbers."""
     networks = kind.networks(e)
     if kind.within:
-        inside = [partial(judge, group, *threshold) for group in select.groups(networks)]
+        inside = [partial(judge, group, *threshold) for group in groups(networks)]
         verdict = every(unless_missing(of_group, not_run) for of_group in inside)
     else:
         verdict = judge(networks, *threshold)
-    return verdict.reporting(*select.counts(networks))
+    return verdict.reporting(*counts(networks))
 
 
 def claim(
@@ -103,7 +272,7 @@ def claim(
             words = f"{kind.name}: {'within each group: ' * kind.within}{text}"
             repeats = name if kind.within or kind.augmentation else ""
             options = {"key": f"{key}{ending}", "repeats": repeats, **about}
-            RECIPES(figure, words, "Sec. 5.1", quote, **options)(partial(judged, judge, kind))
+            CLAIMS(figure, words, "Sec. 5.1", quote, **options)(partial(judged, judge, kind))
 
     return register
 
@@ -116,31 +285,25 @@ def claim(
     threshold=STRONG,
 )
 def _(networks: Networks, strong: float) -> Verdict:
-    within = [inside > strong for x in SHOWN for inside in select.taus_within(networks, x, CLEAN)]
+    within = [inside > strong for x in SHOWN for inside in taus_within(networks, x, CLEAN)]
     return every([*within, *(tau(networks, x, CLEAN).within(strong) for x in SHOWN)])
 
 
-@claim(
+claim(
     "fig5/c2",
     {"": RESNET},
     "tau(sharpness, error) > 0 with normalized logits, and < 0 without",
     "Importantly, sharpness does not correctly capture generalization between different subgroups "
     "leading to low positive or negative correlation (0.30 and −0.36).",
-)
-def _(networks: Networks) -> Verdict:
-    return (tau(networks, NORMALIZED, CLEAN) > 0) & (tau(networks, PLAIN, CLEAN) < 0)
-
-
-@claim(
+)(lambda networks: (tau(networks, NORMALIZED, CLEAN) > 0) & (tau(networks, PLAIN, CLEAN) < 0))
+claim(
     "fig5/c3",
     {"": VIT},
     f"tau(sharpness without normalized logits, error) < -{WEAK}",
     "For ViTs, we do not observe strong positive correlation even within each subgroup (in fact, "
     "without logit normalization the correlation is noticeably negative −0.68)",
     threshold=WEAK,
-)
-def _(networks: Networks, weak: float) -> Verdict:
-    return tau(networks, PLAIN, CLEAN) < -weak
+)(lambda networks, weak: tau(networks, PLAIN, CLEAN) < -weak)
 
 
 @claim(
@@ -162,7 +325,7 @@ def _(networks: Networks, points: float) -> Verdict:
             ratios = np.maximum(*values[[one, other]]) / np.minimum(*values[[one, other]])
         largest = float(np.nanmax(ratios))
         quantity = f"largest ratio of {networks.word(x)} for errors within {points:g} points"
-        return select.fact(networks, quantity, largest, largest >= TIMES)
+        return fact(networks, quantity, largest, largest >= TIMES)
 
     return every(map(for_logits, SHOWN))
 
@@ -179,7 +342,7 @@ def _(networks: Networks) -> Verdict:
         values, errors = complete(that_fit(networks), x, CLEAN)
         behind = float(errors[values.argmin()] - errors.min())
         flattest = f"{networks.word(CLEAN)} of the network with the lowest {networks.word(x)}"
-        verdicts.append(select.fact(networks, f"{flattest} - smallest error", behind, behind > 0))
+        verdicts.append(fact(networks, f"{flattest} - smallest error", behind, behind > 0))
     return some(verdicts)
 
 
@@ -199,16 +362,18 @@ def _(networks: Networks, larger: float) -> Verdict:
     return every(size(x, CORRUPTED) - size(x, CLEAN) < larger for x in SHOWN)
 
 
-@claim(
+claim(
     "fig5/c7",
     BOTH_AND_WITHIN,
     f"the strong hypothesis fails: tau(sharpness, error) < {STRONG}, on test images and corrupted "
     "ones",
     NEITHER,
     threshold=STRONG,
+)(
+    lambda networks, strong: every(
+        tau(networks, x, test_set) < strong for x in SHOWN for test_set in TEST_SETS
+    )
 )
-def _(networks: Networks, strong: float) -> Verdict:
-    return every(tau(networks, x, test_set) < strong for x in SHOWN for test_set in TEST_SETS)
 
 
 @claim(
@@ -231,19 +396,15 @@ def _(networks: Networks) -> Verdict:
     return every(of_flattest(x) > 0 for x in SHOWN)
 
 
-@claim("fig6/c1", BOTH, "tau(sharpness, learning rate) < 0", LEARNING_RATE)
-def _(networks: Networks) -> Verdict:
-    return every(tau(networks, x, "lr") < 0 for x in SHOWN)
-
-
-@claim(
+claim("fig6/c1", BOTH, "tau(sharpness, learning rate) < 0", LEARNING_RATE)(
+    lambda networks: every(tau(networks, x, "lr") < 0 for x in SHOWN)
+)
+claim(
     "fig6/c2",
     GROUPED | {"-vit": VIT},
     "tau(sharpness, learning rate) is lower within each group than over all",
     LEARNING_RATE,
-)
-def _(networks: Networks) -> Verdict:
-    return every(excess < 0 for x in SHOWN for excess in select.excess_within(networks, x, "lr"))
+)(lambda networks: every(excess < 0 for x in SHOWN for excess in excess_within(networks, x, "lr")))
 
 
 def cells(networks: Networks, printed: Taus) -> Iterator[tuple[float, Estimate]]:
@@ -266,11 +427,11 @@ def none_positive(printed: Taus, networks: Networks, limit: float) -> Verdict:
 
 
 for table, kind, printed, limit, words in (
-    ("table3", RESNET, TABLE3[select.RESNETS], 0.35, "ResNets-18"),
-    ("table4", VIT, TABLE4[select.VITS], 0.1, "ViTs"),
+    ("table3", RESNET, TABLE3[RESNETS], 0.35, "ResNets-18"),
+    ("table4", VIT, TABLE4[VITS], 0.1, "ViTs"),
 ):
     place = f"Table {table.removeprefix('table')}"
-    RECIPES(
+    CLAIMS(
         table,
         f"every tau whose printed value is above {CLEAR} in size has its sign",
         f"App. H.4, {place}",
@@ -279,7 +440,7 @@ for table, kind, printed, limit, words in (
         threshold=CLEAR,
         admits=(OWN, REDUCED),
     )(partial(judged, partial(same_signs, printed), kind))
-    RECIPES(
+    CLAIMS(
         table,
         f"tau < {limit} for every definition and radius, on both test sets",
         f"App. H, {place}",

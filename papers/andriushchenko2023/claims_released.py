@@ -13,20 +13,25 @@ import numpy as np
 
 from flatlab.core.schema import OWN
 from flatlab.lab.claims.claim import Predicate
-from flatlab.lab.claims.registry import Claims
 from flatlab.lab.claims.result_tables import ResultTables
 from flatlab.lab.tables.eligibility import NotEligible, require
 from flatlab.lab.tables.networks import Networks
-from flatlab.papers.andriushchenko2023 import _released as zoos
-from flatlab.papers.andriushchenko2023 import _sharpness as columns
-from flatlab.papers.andriushchenko2023._printed import TABLE1, TABLE2, Taus
-from flatlab.papers.andriushchenko2023._sharpness import FLATTEST, error, sharpness
+from flatlab.papers.andriushchenko2023 import _names as zoos
+from flatlab.papers.andriushchenko2023._names import TABLE1, TABLE2, Taus
+from flatlab.papers.andriushchenko2023.claims_recipes import (
+    CLAIMS,
+    FLATTEST,
+    complete,
+    error,
+    gap,
+    in_words,
+    sharpness,
+)
 from flatlab.stats.estimate import Estimate, over_seeds
 from flatlab.stats.trends import mean
 from flatlab.stats.verdict import Verdict, every, some, theorem
 
-RELEASED = Claims("andriushchenko2023")
-released = partial(RELEASED, admits=(OWN,))
+released = partial(CLAIMS, admits=(OWN,))
 
 NORMALIZED, PLAIN = BOTH = zoos.NORMALIZED, zoos.PLAIN
 FOUR, SHIFTED = zoos.FOUR, zoos.FOUR[1:]
@@ -41,7 +46,7 @@ SEPARATED, MIXED = 0.95, 0.8
 
 def networks(e: ResultTables, zoo: str) -> Networks:
     """The networks that were measured and do not fail the test."""
-    return columns.in_words(e[zoo]).at_most(**zoos.MEASURED, train_error=100.0)
+    return in_words(e[zoo]).at_most(**zoos.MEASURED, train_error=100.0)
 
 
 def taus(
@@ -217,7 +222,7 @@ released(
     nature="check",
 )
 def _(e: ResultTables) -> Verdict:
-    errors = columns.complete(networks(e, zoos.BERT), error("hans-lexical"), error("test"))
+    errors = complete(networks(e, zoos.BERT), error("hans-lexical"), error("test"))
     lexical, clean = np.ptp(errors, axis=1)
     of_lexical = theorem("span of errors on HANS lexical >= 45", [45.0], [lexical])
     return of_lexical & theorem("span of errors on MNLI < 2", [clean], [2.0])
@@ -225,7 +230,7 @@ def _(e: ResultTables) -> Verdict:
 
 def gaps_are_alike(e: ResultTables, size: float, zoo: str) -> Verdict:
     """Taus with the gap are those with the error, up to a difference of Fisher's z."""
-    of_errors, of_gaps = (taus(e, zoo, BOTH, [1], FOUR, to) for to in (error, columns.gap))
+    of_errors, of_gaps = (taus(e, zoo, BOTH, [1], FOUR, to) for to in (error, gap))
     return every((b - a).within(size) for a, b in zip(of_errors, of_gaps, strict=True))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from flatlab.lab.figures import captions
 from flatlab.lab.plan import Intervals, Lines, Panel, Paper, Points
 from flatlab.papers.andriushchenko2023 import _released_figures
-from flatlab.papers.andriushchenko2023._printed import TABLE3, TABLE4
+from flatlab.papers.andriushchenko2023._names import TABLE3, TABLE4
 
 PAPER = Paper(
     title="A Modern Look at the Relationship between Sharpness and Generalization",

@@ -26,14 +26,14 @@ from flatlab.lab.tables.eligibility import (
 )
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._bottleneck import BottleneckNetworks
-from flatlab.papers.beyond._invariance import CLAIMED
 from flatlab.papers.beyond._joint import JointNetworks
+from flatlab.papers.beyond.measures import INVARIANT
 from flatlab.stats.estimate import Estimate
 from flatlab.stats.ranks import simultaneous
 from flatlab.stats.trends import median_below
 from flatlab.stats.verdict import Verdict, at_least, every, not_run
 
-JOINT = Claims("beyond")
+CLAIMS = Claims("beyond")
 
 BEFORE = "declared before the networks were trained"
 CROSS_ENTROPY, HALF_MSE = {"loss": ["cross-entropy"]}, {"loss": ["half-mse"]}
@@ -63,7 +63,7 @@ def states(
     """
 
     def register(judge: Callable[..., Verdict]) -> None:
-        @JOINT(figure, text, BEFORE, quote, **about)
+        @CLAIMS(figure, text, BEFORE, quote, **about)
         def _(e: ResultTables, *threshold: float) -> Verdict:
             parts = (partial(of_grid, e, grid, *threshold) for grid in joint.GRIDS)
             return every(unless_missing(part, not_run) for part in parts)
@@ -271,7 +271,7 @@ def changes(e: ResultTables, grid: str, limit: float) -> list[Verdict]:
         if "transformation" not in table.dims or kind not in table["transformation"].values:
             raise NotEligible(f"{grid} has no networks with rescaled {kind}")
         after = joint.networks(table, transformation=kind)
-        for name in (name for name, kinds in CLAIMED.items() if kind in kinds):
+        for name in (name for name, kinds in INVARIANT.items() if kind in kinds):
             values = joint.relative_change(name, before.column(name), after.column(name))
             values = values[~np.isnan(values)]
             what = f"median relative change of {name}, {kind} rescaled; {before.context}"
@@ -281,7 +281,7 @@ def changes(e: ResultTables, grid: str, limit: float) -> list[Verdict]:
     return parts
 
 
-@JOINT(
+@CLAIMS(
     "fig6",
     f"median relative change < {UNCHANGED} after random rescaling of layers or neurons, for every "
     "measure that its paper calls unchanged by it, in both grids",

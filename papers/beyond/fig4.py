@@ -1,6 +1,8 @@
 """beyond, Figure 4: which measures of five papers order the same networks in the same way.
 
 It is drawn here, since its matrix stands below a tree and has two halves with a colour per paper.
+
+Figures 5 and 6 have its colours of the papers, too.
 """
 
 from collections.abc import Mapping
@@ -14,8 +16,37 @@ from flatlab.lab.figures.render import Settings, Tables
 from flatlab.lab.figures.style import lettered
 from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS
 from flatlab.papers.beyond import _joint as joint
-from flatlab.papers.beyond._looks import COLORS, SMALL, legend_of_papers
+from flatlab.papers.beyond.measures import PAPERS
 from flatlab.stats.ranks import simultaneous
+
+COLORS = {
+    "chen": "#0173b2",
+    "macdonald": "#de8f05",
+    "petzka": "#029e73",
+    "andriushchenko": "#cc78bc",
+    "jiang": "#949494",
+}
+"""By paper, in seaborn's colour-blind palette."""
+
+SMALL = 6
+"""The smallest print, in points."""
+
+
+def colour_labels(ax: Any, names: list[str], figure: Settings) -> None:
+    """Name the measures at the vertical axis, each in the colour of its paper."""
+    ax.set_yticklabels([label_of(figure, name) for name in names], fontsize=SMALL)
+    for label, name in zip(ax.get_yticklabels(), names, strict=True):
+        label.set_color(COLORS[joint.PICTURED[name].paper])
+
+
+def legend_of_papers(fig: Any, *others: Any) -> None:
+    """A line above all panels: the colours of the papers, then other handles."""
+    from matplotlib.patches import Patch
+
+    handles = [Patch(color=color, label=PAPERS[key]) for key, color in COLORS.items()]
+    place = {"loc": "outside upper left", "ncols": 5, "fontsize": SMALL, "handlelength": 1}
+    fig.legend(handles=[*handles, *others], **place)
+
 
 KINDS = (joint.ALL, joint.SEEDS)
 

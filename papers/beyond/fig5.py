@@ -16,7 +16,7 @@ from flatlab.lab.figures.render import Settings, Tables
 from flatlab.lab.figures.style import Look, lettered
 from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS
 from flatlab.papers.beyond import _joint as joint
-from flatlab.papers.beyond._looks import SMALL, colour_labels, legend_of_papers
+from flatlab.papers.beyond.fig4 import SMALL, colour_labels, legend_of_papers
 from flatlab.stats.ranks import granulated, sign_error
 
 OUTCOMES = {"test_error": Look("#222222", "o", ""), "error_gap": Look("#d55e00", "D", "")}

@@ -12,8 +12,8 @@ import xarray as xr
 from flatlab.lab.figures.render import Settings, Tables
 from flatlab.lab.figures.style import lettered
 from flatlab.papers.beyond import _joint as joint
-from flatlab.papers.beyond._invariance import CLAIMED
-from flatlab.papers.beyond._looks import SMALL, colour_labels, legend_of_papers
+from flatlab.papers.beyond.fig4 import SMALL, colour_labels, legend_of_papers
+from flatlab.papers.beyond.measures import INVARIANT
 
 LONGER = "longer training"
 BOX = "#d55e00"
@@ -50,7 +50,7 @@ def _rows(grid: str, table: xr.Dataset) -> list[dict[str, Any]]:
             row = {"grid": grid, "measure": name, "change": change, "networks": len(relative)}
             row |= dict(zip(("lower_quartile", "median", "upper_quartile"), known, strict=True))
             row["kendall"] = _kept(start, after)
-            kinds_claimed = CLAIMED.get(name, ())
+            kinds_claimed = INVARIANT.get(name, ())
             row["claimed"] = change in kinds_claimed or (
                 change == "last-layer" and "layers" in kinds_claimed
             )

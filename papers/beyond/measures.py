@@ -1,4 +1,4 @@
-"""The names of the measures that are compared on the joint grids; nothing is imported here."""
+"""The measures that the joint grids compare, and what papers say of them; imports nothing."""
 
 PAPERS = {
     "chen": "chen2024, chen2026",
@@ -67,3 +67,26 @@ LABELS = {
     for case, scale, norm in [name.split("-")]
 } | {"corrupted": "error on corrupted images"}
 """What has no label of its own: definitions of sharpness, and a part of an error."""
+
+LAYERS, NEURONS = ("layers",), ("layers", "neurons")
+INVARIANT: dict[str, tuple[str, ...]] = {
+    # chen2026 Sec. 3: "the compression metrics themselves (LVR, MLS, NMLS) depend only on the
+    # network function f"; App. F: the measures "unchanged under layer rescaling"
+    **dict.fromkeys(("log_volume", "mls", "nmls"), NEURONS),
+    "matrix_normalized_sharpness": LAYERS,
+    "elementwise_adaptive_trace": NEURONS,
+    # chen2024 Sec. 1: "explicit formulas for these bounds that are reparametrization-invariant"
+    "bound_d": LAYERS,
+    # petzka2021 Thm. 4 and Fig. 7
+    "kappa_trace": LAYERS,
+    **dict.fromkeys(("normalized_kappa_trace", "normalized_kappa_max", "fisher_rao"), NEURONS),
+    # andriushchenko2023 Sec. 3.2: elementwise adaptive sharpness, with or without normalized logits
+    **{
+        f"{case}-{scale}-{norm}": NEURONS
+        for case in ("average", "worst")
+        for scale in ("adaptive", "normalized")
+        for norm in ("l2", "linf")
+    },
+}
+"""By measure: the transformations that keep the function, under which its paper says that it stays.
+The last layer and the one before it are two layers."""

@@ -6,10 +6,15 @@ are those of chen2026; pair plots show the first four seeds of the five settings
 
 from flatlab.lab.claims.registry import Claims
 from flatlab.lab.claims.result_tables import ResultTables
-from flatlab.papers.chen2026 import _networks as chen
-from flatlab.papers.chen2026._networks import MLP, VGG, PairPlot, TrendFigure
-from flatlab.papers.chen2026.claims_networks import NETWORKS
-from flatlab.papers.chen2026.claims_trends import TRENDS, follows_on_test_samples
+from flatlab.papers.chen2026 import claims_trends as chen
+from flatlab.papers.chen2026.claims import CLAIMS as OF_2026
+from flatlab.papers.chen2026.claims_trends import (
+    MLP,
+    VGG,
+    PairPlot,
+    TrendFigure,
+    follows_on_test_samples,
+)
 from flatlab.stats.verdict import Verdict, every
 
 CLAIMS = Claims("chen2024")
@@ -50,21 +55,21 @@ rates.at_the_end(
     "Sec. 4.1",
     "for learning rates that yielded lower values of sharpness, volume was lower as well",
 )
-CLAIMS.repeat("fig1", "fig2", "c5", claims=TRENDS, source="Sec. 4.3")
+CLAIMS.repeat("fig1", "fig2", "c5", claims=OF_2026, source="Sec. 4.3")
 
 TrendFigure(CLAIMS, "fig2", VGG, chen.BATCHES).at_the_end(
     (*SHARPNESS_AND_VOLUME, "G"),
     "caption of Fig. 2",
     "lower batch sizes lead to lower sharpness and hence stronger compression",
 )
-CLAIMS.repeat("fig2", "fig3", "c4", claims=TRENDS, quote=AFTER)
+CLAIMS.repeat("fig2", "fig3", "c4", claims=OF_2026, quote=AFTER)
 
-CLAIMS.repeat("fig3", "figJ12", "c1", "c2", claims=TRENDS, source="Sec. 4.2")
+CLAIMS.repeat("fig3", "figJ12", "c1", "c2", claims=OF_2026, source="Sec. 4.2")
 follows_on_test_samples(TrendFigure(CLAIMS, "fig3", VGG, [chen.CENTRAL]), "G", "Sec. 4.2")
-CLAIMS.repeat("fig3", "figJ12", "c4", "c5", claims=TRENDS, source="Sec. 4.2")
+CLAIMS.repeat("fig3", "figJ12", "c4", "c5", claims=OF_2026, source="Sec. 4.2")
 
 # Figure D.4: bounds of perceptrons ----------------------------------------------------------------
-CLAIMS.repeat("figD4", "figH6", claims=NETWORKS, source="caption of Fig. D.4")
+CLAIMS.repeat("figD4", "figH6", claims=OF_2026, source="caption of Fig. D.4")
 
 
 # Figures D.5 and D.6: correlations between networks -----------------------------------------------
@@ -113,4 +118,4 @@ for figure, settings, same in (("figE7", chen.BATCHES, "figI10"), ("figE8", chen
     trend, caption = TrendFigure(CLAIMS, figure, MLP, settings), f"caption of Fig. E.{figure[-1]}"
     trend.at_the_end(SHARPNESS_AND_VOLUME, caption, AT_THE_END[figure])
     trend.follows(("G",), caption, FOLLOWS)
-    CLAIMS.repeat(figure, same, "c2", claims=TRENDS)
+    CLAIMS.repeat(figure, same, "c2", claims=OF_2026)

@@ -1,17 +1,11 @@
 """Synthetic tables of the grids and zoos of andriushchenko2023."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from flatlab.lab.claims import Claim
-from flatlab.papers.andriushchenko2023._printed import TABLE3
-from flatlab.papers.andriushchenko2023._recipes import RESNETS, VITS
-from flatlab.papers.andriushchenko2023._released import (
+from flatlab.papers.andriushchenko2023._names import (
     AVERAGE_NORMALIZED,
     AVERAGE_PLAIN,
     BERT,
@@ -19,10 +13,11 @@ from flatlab.papers.andriushchenko2023._released import (
     NORMALIZED,
     PLAIN,
     SENTENCES,
+    TABLE3,
     VIT,
 )
 from flatlab.papers.andriushchenko2023.claims import CLAIMS
-from flatlab.stats import Verdict
+from flatlab.papers.andriushchenko2023.claims_recipes import RESNETS, VITS
 from tests.synthetic.tables import judged, table
 
 RUN = ("run", "checkpoint", "samples")
@@ -42,15 +37,7 @@ ABOUT = {
 }
 
 
-def classifiers(
-    peak: float = 1.0,
-    floor: float = 0.0,
-    tail: float = 0.0,
-    normalized: float = 0.0,
-    error: float = 0.0,
-    rise: float = 0.0,
-    noise: float = 0.0,
-) -> xr.Dataset:
+def classifiers(peak=1.0, floor=0.0, tail=0.0, normalized=0.0, error=0.0, rise=0.0, noise=0.0):
     """Five classifiers: sharpness is a bump over the factors, on a floor, with a value at the end;
     through training it falls, but for a rise at the end.
     """
@@ -81,7 +68,7 @@ def classifiers(
     )
 
 
-def linear(last: int = 5, **changes: float) -> xr.Dataset:
+def linear(last=5, **changes):
     """Five classifiers, of which the last ones have these changes."""
     parts = [
         classifiers().isel(run=slice(5 - last)),
@@ -90,14 +77,7 @@ def linear(last: int = 5, **changes: float) -> xr.Dataset:
     return parts[1] if last == 5 else xr.concat(parts, "run", join="exact")
 
 
-def diagonal(
-    runs: int = 80,
-    error: float = 0.02,
-    rescaled: float = 0.33,
-    plain: float = 2.0,
-    eigenvalue: float = -2.0,
-    stopped: int | None = None,
-) -> xr.Dataset:
+def diagonal(runs=80, error=0.02, rescaled=0.33, plain=2.0, eigenvalue=-2.0, stopped=None):
     """Networks whose trace is twice their norm up to an error. The noise of their logarithms is
     `rescaled` around the test loss, `plain` in the trace as it is; the largest eigenvalue goes as
     the trace to that power, with noise as large. Both scales alike.
@@ -128,17 +108,17 @@ def diagonal(
 
 
 def recipes(
-    own: float = 1.0,
-    between: float = 0.0,
-    plain: float = 1.0,
-    rate: float = -1.0,
-    shift: float = 0.0,
-    outside: float = 0.2,
-    noise: float = 0.3,
-    each: int = EACH,
-    best: bool = False,
-    augmented_error: float = 0.5,
-) -> xr.Dataset:
+    own=1.0,
+    between=0.0,
+    plain=1.0,
+    rate=-1.0,
+    shift=0.0,
+    outside=0.2,
+    noise=0.3,
+    each=EACH,
+    best=False,
+    augmented_error=0.5,
+):
     """Networks trained by recipes. Error and sharpness follow one number of each network.
 
     own: how the error goes with it, within groups.
@@ -189,16 +169,16 @@ def recipes(
 
 
 def zoo(
-    key: str = VIT,
-    runs: int = 240,
-    slope: float | Mapping[str, float] = 0.0,
-    noise: float = 0.3,
-    apart: float = 0.0,
-    decay: float = 0.0,
-    rate: float = 0.0,
-    train: tuple[float, float] = (0.0, 0.0),
-    spans: tuple[float, float] = (50.0, 1.0),
-) -> xr.Dataset:
+    key=VIT,
+    runs=240,
+    slope=0.0,
+    noise=0.3,
+    apart=0.0,
+    decay=0.0,
+    rate=0.0,
+    train=(0.0, 0.0),
+    spans=(50.0, 1.0),
+):
     """Released networks.
 
     key: of the zoo.
@@ -228,7 +208,7 @@ def zoo(
     lr = np.exp(rate * error + generator.normal(size=runs))
     trained = 30 + train[0] * error + train[1] * generator.normal(size=runs)
     radii, sharp = ("run", "definition", "radius_index"), np.exp(sharpness)[:, :, None].repeat(3, 2)
-    variables: dict[str, Any] = {
+    variables = {
         "sharpness_at_radius": (radii, sharp),
         "sharpness_radius": (radii, np.full(sharp.shape, 0.002)),
         "test_set_error": (("run", "test_set"), errors),
@@ -246,12 +226,12 @@ def zoo(
     return xr.Dataset(variables, coordinates, about)
 
 
-def claim_of(name: str) -> Claim:
+def claim_of(name):
     figure, key = name.split("/")
     return CLAIMS[figure][key]
 
 
-def verdict(name: str, table: xr.Dataset) -> Verdict:
+def verdict(name, table):
     """Of a claim about networks of any experiment."""
     tables = [table, table.assign_attrs(experiment=VITS)]
     return judged(claim_of(name), *tables[: 1 + (table.attrs["experiment"] == RESNETS)])

@@ -1,23 +1,19 @@
 """Each claim of andriushchenko2023 on synthetic tables: one holds, fails, is undecided."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-import xarray as xr
 
-from flatlab.papers.andriushchenko2023._released import BERT, CLIP, VIT, VIT21K
+from flatlab.papers.andriushchenko2023._names import BERT, CLIP, VIT, VIT21K
 from flatlab.papers.andriushchenko2023.claims import CLAIMS
 from papers.andriushchenko2023.tests.tables import diagonal, linear, recipes, verdict, zoo
 
 Case = dict[str, Any]
-FEW: Case = {"runs": 40, "noise": 1.0}
+FEW = {"runs": 40, "noise": 1.0}
 SMALL = tuple({"slope": slope, **few} for slope, few in ((-1.0, {}), (1.0, {}), (0.25, FEW)))
 GAPS = ({}, {"train": (8.0, 0.0), "slope": 1.0}, {"train": (0.0, 4.0), **FEW, "slope": 1.0})
-CASES: dict[str, tuple[Callable[..., xr.Dataset], Any, Any, Any]] = {
+CASES = {
     "fig1/c1": (linear, {}, {"error": 2.0}, None),
     "fig1/c2": (linear, {}, {"floor": 0.3}, {"floor": 0.12, "last": 3}),
     "fig1/c3": (linear, {}, {"tail": 0.5}, {"tail": 0.5, "last": 1}),
@@ -93,25 +89,25 @@ NAMES = [f"{figure}/{key}" for figure, claims in CLAIMS.items() for key in claim
 OF_ZOOS = [name for name in CASES if CASES[name][0] is zoo]
 
 
-def case_of(name: str) -> str:
+def case_of(name):
     """Variants of a claim have the same cases."""
     return re.sub("-(vit|unaugmented|printed)$", "", name)
 
 
-def outcome(name: str, **case: Any) -> str:
+def outcome(name, **case):
     make = CASES[case_of(name)][0]
     of_zoo = {"key": ZOOS.get(name.split("/")[0], VIT)} if make is zoo else {}
     return verdict(name, make(**of_zoo, **case)).outcome
 
 
-def test_every_claim_is_asked() -> None:
+def test_every_claim_is_asked():
     apart = {"fig5/c4", "table1/c1", "table2/c1"}
     apart |= {f"table{number}/{key}" for number in (3, 4) for key in ("c1", "c2")}
     assert {case_of(name) for name in NAMES} == {*CASES} | apart
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if case_of(name) in CASES])
-def test_a_claim_holds_fails_or_is_undecided_as_the_networks_say(name: str) -> None:
+def test_a_claim_holds_fails_or_is_undecided_as_the_networks_say(name):
     _, *cases = CASES[case_of(name)]
     expected = ["holds", "fails", NEVER.get(case_of(name), "undecided")]
     for case, said in zip(cases, expected, strict=True):
@@ -121,7 +117,7 @@ def test_a_claim_holds_fails_or_is_undecided_as_the_networks_say(name: str) -> N
 
 @pytest.mark.parametrize("kind", ["reduced", "stand-in"])
 @pytest.mark.parametrize("name", OF_ZOOS)
-def test_of_other_networks_than_the_released_ones_nothing_is_judged(name: str, kind: str) -> None:
+def test_of_other_networks_than_the_released_ones_nothing_is_judged(name, kind):
     table = zoo(ZOOS.get(name.split("/")[0], VIT), **CASES[name][1]).assign_attrs(evidence=kind)
     found = verdict(name, table)
     assert found.outcome == "not run"
@@ -132,7 +128,7 @@ def test_of_other_networks_than_the_released_ones_nothing_is_judged(name: str, k
 # Figure 1: linear classifiers
 
 
-def test_the_values_of_the_notebook_stand_beside_ours() -> None:
+def test_the_values_of_the_notebook_stand_beside_ours():
     table = linear()
     entries = verdict("fig1/c2", table).evidence
     told = [entry for entry in entries if "notebook" in entry["quantity"]]

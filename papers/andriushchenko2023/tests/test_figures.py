@@ -1,17 +1,12 @@
 """The figures of andriushchenko2023, drawn from synthetic tables."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.text import Text
@@ -20,9 +15,9 @@ from scipy.stats import kendalltau
 from flatlab.lab import plan
 from flatlab.lab.figures import looks, render
 from flatlab.papers.andriushchenko2023 import fig7
-from flatlab.papers.andriushchenko2023._recipes import RESNETS, VITS
-from flatlab.papers.andriushchenko2023._released import BERT, CLIP, VIT, VIT21K
+from flatlab.papers.andriushchenko2023._names import BERT, CLIP, VIT, VIT21K
 from flatlab.papers.andriushchenko2023._released_figures import FIGURES as OF_RELEASED
+from flatlab.papers.andriushchenko2023.claims_recipes import RESNETS, VITS
 from papers.andriushchenko2023.tests.tables import diagonal, linear, recipes, zoo
 
 SETTINGS = {f.key: f.settings for f in plan.figures() if f.paper == "andriushchenko2023"}
@@ -30,7 +25,7 @@ QUICK = ("fig3", "fig8", "table1", "table2")
 """One of each declaration; the others show other networks or definitions in the same way."""
 
 
-def drawn(figure: str, table: xr.Dataset) -> tuple[pd.DataFrame, Figure]:
+def drawn(figure, table):
     """What a figure of one experiment shows, and its panels."""
     settings = render.completed(SETTINGS[figure], {table.attrs["experiment"]: table})
     frame = render.frame_of(settings, {table.attrs["experiment"]: table}, {})
@@ -39,7 +34,7 @@ def drawn(figure: str, table: xr.Dataset) -> tuple[pd.DataFrame, Figure]:
     return frame, fig
 
 
-def released(key: str) -> xr.Dataset:
+def released(key):
     """Few networks, of which one failed, one has no known rate and one has a negative sharpness."""
     table = zoo(key, runs=14, slope=-0.5)
     for name in table:
@@ -54,7 +49,7 @@ def released(key: str) -> xr.Dataset:
 TABLES = {key: released(key) for key in (VIT, VIT21K, CLIP, BERT)}
 
 
-def test_the_panels_of_figure_7_show_the_networks_and_taus_of_the_csv() -> None:
+def test_the_panels_of_figure_7_show_the_networks_and_taus_of_the_csv():
     frame, fig = drawn("fig7", diagonal(stopped=60))
     for ax, panel in zip(fig.axes, fig7.PANELS, strict=False):
         runs = frame[(frame["panel"] == panel) & (frame["row"] == "run")]
@@ -70,7 +65,7 @@ def test_the_panels_of_figure_7_show_the_networks_and_taus_of_the_csv() -> None:
     assert "60 networks; 20 more did not reach the training loss" in " ".join(texts.split())
 
 
-def test_the_lines_of_figure_1_are_means_of_the_runs_that_did_not_diverge() -> None:
+def test_the_lines_of_figure_1_are_means_of_the_runs_that_did_not_diverge():
     table = linear(noise=0.3)
     table["diverged"][2] = True
     frame, fig = drawn("fig1", table)
@@ -94,9 +89,7 @@ def test_the_lines_of_figure_1_are_means_of_the_runs_that_did_not_diverge() -> N
 
 
 @pytest.mark.parametrize(("figure", "make"), [("fig1", linear), ("fig7", diagonal)])
-def test_each_figure_is_made_and_also_of_no_network_at_all(
-    figure: str, make: Callable[[], xr.Dataset]
-) -> None:
+def test_each_figure_is_made_and_also_of_no_network_at_all(figure, make):
     table = make()
     files = render.make(SETTINGS[figure], {table.attrs["experiment"]: table}, {})
     assert set(files) == {"csv", "pdf", "svg", "png"}
@@ -109,7 +102,7 @@ def test_each_figure_is_made_and_also_of_no_network_at_all(
 
 
 @pytest.mark.parametrize("figure", ["fig5", "fig6", "table3", "table4"])
-def test_each_figure_is_drawn_with_the_networks_that_fit(figure: str) -> None:
+def test_each_figure_is_drawn_with_the_networks_that_fit(figure):
     settings, table = SETTINGS[figure], recipes(augmented_error=18.0)
     both = {RESNETS: table, VITS: table.assign_attrs(name=VITS, experiment=VITS)}
     files = render.make(settings, {key: both[key] for key in settings["experiments"]}, {})
@@ -128,7 +121,7 @@ def test_each_figure_is_drawn_with_the_networks_that_fit(figure: str) -> None:
     assert 20 < len(settings["caption"].split()) <= 80
 
 
-def expected_tau(row: Mapping[str, Any], table: xr.Dataset) -> tuple[float, int]:
+def expected_tau(row, table):
     """scipy's tau of a row of a CSV, and of how many networks it is."""
     quantity, _, test_set = row["ordinate"].partition(" ")
     error = table[f"test_set_{quantity}"].sel(test_set=test_set).values
@@ -140,7 +133,7 @@ def expected_tau(row: Mapping[str, Any], table: xr.Dataset) -> tuple[float, int]
 @pytest.mark.parametrize(
     "key", [pytest.param(key, marks=[pytest.mark.long] * (key not in QUICK)) for key in OF_RELEASED]
 )
-def test_every_tau_in_the_csv_is_that_of_scipy(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_tau_in_the_csv_is_that_of_scipy(key, monkeypatch):
     monkeypatch.setattr(render, "FORMATS", ("svg",))
     tables = {name: TABLES[name] for name in SETTINGS[key]["experiments"]}
     files = render.make(SETTINGS[key], tables, {})
@@ -156,7 +149,7 @@ def test_every_tau_in_the_csv_is_that_of_scipy(key: str, monkeypatch: pytest.Mon
         assert row["tau"] == pytest.approx(tau, abs=0.02)
 
 
-def test_a_network_without_a_rate_is_grey() -> None:
+def test_a_network_without_a_rate_is_grey():
     _, fig = drawn("fig3", TABLES[CLIP])
     (scattered,) = fig.axes[0].collections
     scattered.update_scalarmappable()

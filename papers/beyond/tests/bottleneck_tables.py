@@ -1,9 +1,7 @@
 """Synthetic tables of `bottleneck-grid`: what is measured of representations, made up."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -65,9 +63,7 @@ OF_NETWORK = {
 }
 
 
-def table(
-    changes: Mapping[str, Made] | None = None, seeds: int = SEEDS, losses: list[float] = LOSSES
-) -> xr.Dataset:
+def table(changes=None, seeds=SEEDS, losses=LOSSES):
     """120 networks: five widths with cross-entropy, three with half-mse, at three rates.
 
     changes: the quantities that are made in another way.
@@ -81,7 +77,7 @@ def table(
     made = {**PER_LAYER, **OF_NETWORK, **PER_LAYER_AND_DELTA, **(changes or {})}
     generator = np.random.default_rng(0)
     traits = generator.normal(size=(2, len(rows)))
-    variables: dict[str, Any] = {}
+    variables = {}
     for name, how in made.items():
         one = generator.normal(size=len(rows))
         two = np.where(np.arange(len(rows)) % 2, 1.0, -1.0)  # half of them on either side
@@ -114,7 +110,7 @@ def table(
         **{"name": GRID, "data": "made-up", "extent": f"{len(rows)} networks", "stands_in_for": ""},
         "hyperparameters": ["loss", "lr"],
     }
-    coordinates: dict[str, Any] = {name: ("run", values) for name, values in of_runs.items()}
+    coordinates = {name: ("run", values) for name, values in of_runs.items()}
     return every.assign_coords(
         coordinates | {"checkpoint": STEPS, "layer": LAYERS, "delta_index": ["0"]}
     ).assign_attrs(about)

@@ -1,9 +1,7 @@
 """Synthetic tables of a joint grid: every measure of the papers on the same made-up networks."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -44,7 +42,7 @@ FLAT = Made(lr=-1, batch_size=0.5, sam=-1, seed=1)
 """Sharpness that falls with the rate."""
 
 
-def columns(made: Mapping[str, Made], settings: list[tuple], seeds: int) -> dict[str, np.ndarray]:
+def columns(made, settings, seeds):
     """Values (networks) around 10 by quantity."""
     generator = np.random.default_rng(0)
     rows = [setting for setting in settings for _ in range(seeds)]
@@ -62,14 +60,7 @@ def columns(made: Mapping[str, Made], settings: list[tuple], seeds: int) -> dict
     return found
 
 
-def table(
-    grid: str = GRIDS[0],
-    changes: Mapping[str, Made] | None = None,
-    default: Made = FLAT,
-    seeds: int = SEEDS,
-    transformed: bool = True,
-    settings: list[tuple] | None = None,
-) -> xr.Dataset:
+def table(grid=GRIDS[0], changes=None, default=FLAT, seeds=SEEDS, transformed=True, settings=None):
     """A table of 48 settings.  changes: the quantities that are not made as `default`."""
     product_of = product(("half-mse", "cross-entropy"), RATES, BATCHES, REGULARIZERS)
     chosen = settings or [(loss, lr, b, *regularizer) for loss, lr, b, regularizer in product_of]
@@ -79,7 +70,7 @@ def table(
     rows = [setting for setting in chosen for _ in range(seeds)]
     fitted = np.where(np.arange(len(rows)) % 3 == 0, STEPS[0], STEPS[1])
     kinds = ["none", "layers", "neurons"] if transformed else []
-    variables: dict[str, Any] = {}
+    variables = {}
     for name, measure in joint.KNOWN.items():
         how = made[name]
         steps = np.stack(
@@ -94,7 +85,7 @@ def table(
         if measure.paper and transformed:
             stack = np.stack([after[kind] for kind in kinds], axis=-1)
             stack[:, :2, :, 1:] = np.nan
-            dims: tuple[str, ...] = ("run", "checkpoint", "samples", "transformation")
+            dims = ("run", "checkpoint", "samples", "transformation")
         else:
             extra = bool(measure.paper)  # has sample sets
             stack = every if extra else every[:, :, 0]
@@ -103,9 +94,7 @@ def table(
     return _as_measured(xr.Dataset(variables), grid, rows, seeds, fitted, kinds)
 
 
-def _as_measured(
-    made: xr.Dataset, grid: str, rows: list, seeds: int, fitted: np.ndarray, kinds: list[str]
-) -> xr.Dataset:
+def _as_measured(made, grid, rows, seeds, fitted, kinds):
     """The table as a grid has it: layers, definitions, radii, test sets, and coordinates."""
     definitions = [
         xr.concat(
@@ -134,14 +123,14 @@ def _as_measured(
         **{"name": grid, "data": "made-up", "extent": f"{len(rows)} networks", "stands_in_for": ""},
         "hyperparameters": ["loss", "lr", "batch_size", "regularizer", "weight_decay"],
     }
-    coordinates: dict[str, Any] = {name: ("run", values) for name, values in of_runs.items()}
+    coordinates = {name: ("run", values) for name, values in of_runs.items()}
     coordinates |= {"checkpoint": list(STEPS), "samples": ["train"]}
     coordinates |= {"transformation": kinds} if kinds else {}
     coordinates |= {"definition": list(joint.DEFINITIONS), "radius_index": list("0123")}
     return found.assign_coords(coordinates).assign_attrs(about)
 
 
-def both(changes: Mapping[str, Made] | None = None, **which: Any) -> dict[str, xr.Dataset]:
+def both(changes=None, **which):
     """The same made-up networks in both grids."""
     first = table(GRIDS[0], changes, **which)
     return {GRIDS[0]: first, GRIDS[1]: first.assign_attrs(experiment=GRIDS[1], name=GRIDS[1])}

@@ -1,4 +1,4 @@
-"""The figures of the joint grids: what is drawn is what the tables say."""
+"""The figures of joint grids and of inner layers: what is drawn is what the tables say."""
 
 import importlib
 import io
@@ -13,11 +13,12 @@ from matplotlib.figure import Figure
 from PIL import Image
 from scipy.stats import kendalltau
 
-from flatlab.lab import figures as plotting
-from flatlab.lab import plan
+from flatlab.lab import figures, plan
 from flatlab.papers.beyond import _joint as joint
-from flatlab.papers.beyond import fig4, fig5, fig6
-from flatlab.papers.beyond._invariance import CLAIMED
+from flatlab.papers.beyond import fig4, fig5, fig6, fig7, fig8, fig9
+from flatlab.papers.beyond._bottleneck import GRID, NARROW
+from flatlab.papers.beyond.measures import INVARIANT
+from papers.beyond.tests import bottleneck_tables as layers
 from papers.beyond.tests.joint_tables import (
     BATCHES,
     FLAT,
@@ -30,11 +31,13 @@ from papers.beyond.tests.joint_tables import (
 )
 
 mpl.use("Agg")
+KEYS = [f"fig{number}" for number in range(4, 10)]
+SETTINGS = {f.key: f.settings for f in plan.figures() if f.paper == "beyond" and f.key in KEYS}
 OTHERS = {"mls": Made(other=1), "g": Made(lr=2, seed=-1, noise=0.5)}
 
 
 @pytest.fixture(scope="module")
-def tables() -> dict[str, xr.Dataset]:
+def tables():
     """Two networks do not fit, and one lacks a measure."""
     found = both(OTHERS)
     for each in found.values():
@@ -45,13 +48,13 @@ def tables() -> dict[str, xr.Dataset]:
 
 
 @pytest.fixture(scope="module")
-def few() -> dict[str, xr.Dataset]:
+def few():
     """Twelve settings of one loss."""
     product_of = product(RATES, BATCHES, REGULARIZERS[:2])
     return both(settings=[("cross-entropy", lr, b, *name) for lr, b, name in product_of])
 
 
-def test_networks_that_do_not_fit_are_left_out_and_counted(tables: dict[str, xr.Dataset]) -> None:
+def test_networks_that_do_not_fit_are_left_out_and_counted(tables):
     chosen = joint.networks(tables[GRIDS[0]])
     assert (chosen.count, chosen.dropped) == (190, 2)
     assert np.isnan(chosen.values("mls")).sum() == 1
@@ -59,7 +62,7 @@ def test_networks_that_do_not_fit_are_left_out_and_counted(tables: dict[str, xr.
     np.testing.assert_allclose(chosen.values("g"), raw[2:])
 
 
-def test_a_measure_is_that_of_the_last_layer_the_smallest_radius_and_its_test_set() -> None:
+def test_a_measure_is_that_of_the_last_layer_the_smallest_radius_and_its_test_set():
     made = table()
     chosen = joint.networks(made)
     end = made.isel(checkpoint=-1, samples=0).sel(transformation="none")
@@ -74,7 +77,7 @@ def test_a_measure_is_that_of_the_last_layer_the_smallest_radius_and_its_test_se
     np.testing.assert_allclose(first.values("g"), chosen.values("g") / FLAT.longer)
 
 
-def test_pairs_of_a_factor_differ_in_it_alone() -> None:
+def test_pairs_of_a_factor_differ_in_it_alone():
     chosen = joint.networks(table())
     about = chosen.factors
     assert set(about["lr"]) == {1, 2, 3}
@@ -96,14 +99,14 @@ def test_pairs_of_a_factor_differ_in_it_alone() -> None:
     np.testing.assert_array_equal(both_levels, chosen.pairs("lr"))
 
 
-def test_networks_of_two_architectures_are_not_compared() -> None:
+def test_networks_of_two_architectures_are_not_compared():
     made = table()
     kinds = np.where(np.arange(192) % 2, "lenet5", "resnet")
     pairs = joint.networks(made.assign_coords(architecture=("run", kinds))).pairs(joint.ALL)
     assert pairs[0, :3].tolist() == [False, False, True]
 
 
-def test_the_matrix_has_taus_with_wider_intervals_than_alone(tables: dict[str, xr.Dataset]) -> None:
+def test_the_matrix_has_taus_with_wider_intervals_than_alone(tables):
     frame = fig4.frame({}, tables, {})
     count = len(joint.PICTURED) + len(joint.FURTHER)
     assert len(frame) == 2 * 2 * count * (count - 1) // 2
@@ -119,7 +122,7 @@ def test_the_matrix_has_taus_with_wider_intervals_than_alone(tables: dict[str, x
     assert frame[["networks", "dropped"]].drop_duplicates().values.tolist() == [[190, 2]]
 
 
-def test_changes_of_sign_are_those_of_decided_coefficients(tables: dict[str, xr.Dataset]) -> None:
+def test_changes_of_sign_are_those_of_decided_coefficients(tables):
     both = fig5.frame({}, {GRIDS[0]: tables[GRIDS[0]]}, {})
     frame = both[both["at"] == fig5.END]
     rows = frame[(frame["outcome"] == "error_gap") & (frame["grid"] == GRIDS[0])]
@@ -139,7 +142,7 @@ def test_changes_of_sign_are_those_of_decided_coefficients(tables: dict[str, xr.
     assert of_rates == pytest.approx((1 - of_g.loc["lr", "tau"]) / 2, abs=0.01)
 
 
-def test_what_networks_say_when_they_first_fit_is_in_the_csv() -> None:
+def test_what_networks_say_when_they_first_fit_is_in_the_csv():
     made = table(changes=dict.fromkeys(("mls", "error_gap"), Made(seed=1, longer=1.0)))
     made["mls"] = made["mls"].where(made["checkpoint"] == made["checkpoint"].max(), -made["mls"])
     frame = fig5.frame({}, {GRIDS[0]: made}, {})
@@ -149,7 +152,7 @@ def test_what_networks_say_when_they_first_fit_is_in_the_csv() -> None:
     assert taus[fig5.FIRST_FIT] == pytest.approx(-taus[fig5.END])
 
 
-def test_relative_changes_are_those_of_the_table() -> None:
+def test_relative_changes_are_those_of_the_table():
     changes = {
         "mls": Made(layers=0.5, longer=2.0),
         "log_volume": Made(neurons=0.01, noise=0, longer=1),
@@ -164,52 +167,139 @@ def test_relative_changes_are_those_of_the_table() -> None:
     assert set(found["networks"]) == {192}
     claimed = found[found["claimed"]].reset_index()
     assert set(zip(claimed["measure"], claimed["change"], strict=True)) == {
-        (name, kind) for name, kinds in CLAIMED.items() for kind in kinds
+        (name, kind) for name, kinds in INVARIANT.items() for kind in kinds
     }
 
 
-def test_without_transformed_networks_training_alone_is_shown() -> None:
+def test_without_transformed_networks_training_alone_is_shown():
     frame = fig6.frame({}, {GRIDS[0]: table(transformed=False)}, {})
     assert set(frame["change"]) == {fig6.LONGER}
 
 
-@pytest.mark.parametrize("key", ["fig4", "fig5", "fig6"])
-def test_the_picture_is_as_wide_as_a_page_and_nothing_is_too_small(
-    few: dict[str, xr.Dataset], key: str
-) -> None:
-    (figure,) = (each for each in plan.figures() if each.target == f"beyond_{key}")
-    module = importlib.import_module(figure.settings["drawn_by"])
-    frame = pd.read_csv(io.StringIO(module.frame(figure.settings, few, {}).to_csv(index=False)))
-    fig = Figure(figsize=figure.settings["size_inches"], layout="constrained")
-    module.draw(fig.subfigures(), frame, figure.settings)
-    assert figure.settings["size_inches"][0] == 7.1
+@pytest.fixture(scope="module")
+def made():
+    """One narrow network does not interpolate, and sharpness says little of compression."""
+    every = layers.table({"feature_sensitivity": layers.Made((1, 2, 3, 4), seed=1, noise=1)})
+    slow = (every["run"] == every["run"][0]) & (every["checkpoint"] == every["checkpoint"][-1])
+    return every.assign(train_loss=every["train_loss"].where(~slow, 0.5))
+
+
+def at(table, **levels):
+    """The networks of a width, loss and rate at the end."""
+    units = table["setting"].str.extract(r"units(\d+)", dim=None).astype(int)
+    chosen = units == levels.pop("units")
+    for name, value in levels.items():
+        chosen = chosen & (table[name] == value)
+    return table.isel(run=np.flatnonzero(chosen), checkpoint=-1, samples=0)
+
+
+def test_curves_are_of_the_layers_and_the_outputs(made):
+    frame = fig7.frame({}, {GRID: made}, {})
+    curves = frame[frame["row"] == "curve"]
+    assert set(curves["networks"]) == {*fig7.COLUMNS}
+    end = curves[curves["iteration"] == made["checkpoint"].values[-1]]
+    rows = end.set_index(["networks", "quantity", "layer"])["median"].sort_index()
+    for title, which in fig7.COLUMNS.items():
+        chosen = at(made, lr=0.05, **which)
+        for layer in ("fc2", "fc3", "fc4"):
+            expected = chosen["collapse_within"].sel(layer=layer).median()
+            assert rows[title, "collapse_within", layer] == pytest.approx(float(expected))
+        expected = chosen["mls"].median()
+        assert rows[title, "feature_mls", "output"] == pytest.approx(float(expected))
+    assert "fc1" not in set(curves["layer"])  # x itself
+    begins = frame[frame["row"] == "window"].groupby("networks")["iteration"].first()
+    assert begins.tolist() == [1_000] * 3
+
+
+def test_bounds_are_shown_where_they_are_finite(made):
+    frame = fig8.frame({}, {GRID: made}, {}).set_index(["loss", "line", "units"])
+    rows = frame["median"].sort_index()
+    chosen = at(made, units=8, loss="half-mse")
+    assert rows["half-MSE", "bound", 8] == pytest.approx(
+        float(chosen["penultimate_bound"].median())
+    )
+    assert list(rows["cross-entropy", "bound"].index) == NARROW
+    assert list(rows["cross-entropy", "head-bound"].index) == [4, 8, 10, 32, 128]
+    square = np.sqrt(at(made, units=128, loss="cross-entropy")["feature_sensitivity"][:, -1])
+    assert rows["cross-entropy", "features", 128] == pytest.approx(float(square.median()))
+    share = at(made, units=32, loss="cross-entropy")["head_share"]
+    assert rows["cross-entropy", "end", 32] == pytest.approx(float(share.median()))
+    assert rows["cross-entropy", "start", 32] == pytest.approx(2 * float(share.median()))
+    assert rows["cross-entropy", "fits", 4] == pytest.approx(14 / 15)
+    assert rows["cross-entropy", "fits", 8] == 1
+
+
+def test_correlations_are_over_pairs_of_one_width_and_loss_and_of_one_setting(made):
+    frame = fig9.frame({}, {GRID: made}, {})
+    taus = frame[frame["panel"] == "tau"]
+    assert set(taus["networks"]) == {119}
+    assert set(taus["kind"]) == {"pooled", "within"}
+    chosen = taus[(taus["x"] == "root_sharpness") & (taus["y"] == "feature_sensitivity[-1]")]
+    within = float(chosen.set_index("kind").loc["within", "value"])
+    end = made.isel(checkpoint=-1, samples=0)
+    signs = []
+    for setting in np.unique(end["setting"].values):
+        runs = end.isel(run=np.flatnonzero(end["setting"].values == setting))
+        runs = runs.isel(run=np.flatnonzero(runs["train_loss"].values < 1e-2))
+        x, y = runs["root_sharpness"].values, runs["feature_sensitivity"].values[:, -1]
+        pairs = len(x) * (len(x) - 1) / 2
+        signs += [(kendalltau(x, y).statistic * pairs, pairs)]
+    agree, pairs = np.sum(signs, axis=0)
+    assert within == pytest.approx(agree / (pairs + 1))  # shrunk by one pair that counts zero
+    assert (taus["low"] <= taus["value"]).all()
+    assert (taus["value"] <= taus["high"]).all()
+
+
+def test_shares_are_medians_of_one_width_and_loss(made):
+    frame = fig9.frame({}, {GRID: made}, {})
+    shares = frame[frame["panel"] == "share"].set_index(["units", "loss", "layer"])["value"]
+    chosen = at(made, units=32, loss="cross-entropy")["linear_share_within"]
+    for layer, label in (("fc2", "input of layer 2"), ("fc4", "penultimate")):
+        expected = float(chosen.sel(layer=layer).median())
+        assert shares[32, "cross-entropy", label] == pytest.approx(expected)
+
+
+@pytest.fixture(scope="module")
+def shown(few, made):
+    """Small tables of each figure, and such of networks that do not fit."""
+    joined = {GRIDS[0]: table().assign(train_error=lambda t: t["train_error"] + 50)}
+    slow = {GRID: layers.table(losses=[2.0, 1.0, 0.5, 0.2])}
+    of_joint = ("fig4", "fig5", "fig6")
+    return {key: (few, joined) if key in of_joint else ({GRID: made}, slow) for key in SETTINGS}
+
+
+@pytest.mark.parametrize("key", SETTINGS)
+def test_the_picture_is_as_wide_as_a_page_and_nothing_is_too_small(key, shown):
+    settings, (tables, none) = SETTINGS[key], shown[key]
+    frame = figures.frame_of(settings, tables, {})
+    frame = pd.read_csv(io.StringIO(frame.to_csv(index=False)))
+    fig = Figure(figsize=settings["size_inches"], layout="constrained")
+    importlib.import_module(settings["drawn_by"]).draw(fig.subfigures(), frame, settings)
+    assert settings["size_inches"][0] == 7.1
     texts = [text for text in fig.findobj(mpl.text.Text) if text.get_text().strip()]
-    assert len(texts) > len(joint.PICTURED)
     assert min(text.get_fontsize() for text in texts) >= 6
+    if key in ("fig4", "fig5", "fig6"):
+        assert len(texts) > len(joint.PICTURED)
+    else:
+        assert sum(len(ax.lines) for ax in fig.axes) > 8
+    assert figures.make(settings, none, {})["png"]
 
 
-def test_two_pictures_of_the_same_tables_are_the_same(few: dict[str, xr.Dataset]) -> None:
-    (figure,) = (each for each in plan.figures() if each.target == "beyond_fig6")
-    one, other = (plotting.make(figure.settings, few, {}) for _ in range(2))
+@pytest.mark.parametrize("key", ["fig6", "fig7", "fig8", "fig9"])
+def test_two_pictures_of_the_same_tables_are_the_same(key, shown):
+    one, other = (figures.make(SETTINGS[key], shown[key][0], {}) for _ in range(2))
     assert one == other
     with Image.open(io.BytesIO(one["png"])) as picture:
         assert picture.width == 2130
-
-
-def test_tables_without_networks_that_fit_make_an_empty_picture() -> None:
-    none = table().assign(train_error=lambda t: t["train_error"] + 50)
-    for key in ("fig4", "fig5", "fig6"):
-        (figure,) = (each for each in plan.figures() if each.target == f"beyond_{key}")
-        assert plotting.make(figure.settings, {GRIDS[0]: none}, {})["png"]
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [(1e-9, "0"), (3.2e-5, "3e-5"), (0.04, "4 %"), (0.994, "99 %"), (0.997, "×2"), (11.0, "×12")],
 )
-def test_a_change_is_told_in_a_few_characters(change: float, words: str) -> None:
+def test_a_change_is_told_in_a_few_characters(change, words):
     assert fig6.in_short(change) == words
 
 
-def test_a_change_that_is_not_known_and_one_of_millions() -> None:
+def test_a_change_that_is_not_known_and_one_of_millions():
     assert (fig6.in_short(np.nan), fig6.in_short(2e6)) == ("?", "×2e6")

@@ -1,17 +1,14 @@
 """Claims about training curves: tables as the paper says, against it, and undecided."""
 
-from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
-import xarray as xr
 
 from flatlab.lab.claims import verify
 from flatlab.lab.tables.networks import Networks
 from flatlab.lab.tables.sweeps import monotonic
-from papers.chen2026.tests.curves import CASES, CLAIMS
+from papers.chen2026.tests.cases import CLAIMS, OF_CURVES
 from tests.synthetic.claim_tables import (
     AS_PUBLISHED,
     GRIDS,
@@ -26,24 +23,24 @@ from tests.synthetic.claim_tables import (
 )
 
 
-def grids(changes: Mapping[Any, Mapping[str, float]] | None = None) -> list[xr.Dataset]:
+def grids(changes=None):
     return [trends(grid, changes) for grid in GRIDS]
 
 
-@pytest.mark.parametrize(("figure", "key"), CASES)
-def test_a_claim_holds_fails_or_is_undecided_as_the_curves_say(figure: str, key: str) -> None:
-    against, between = CASES[figure, key]
+@pytest.mark.parametrize(("figure", "key"), OF_CURVES)
+def test_a_claim_holds_fails_or_is_undecided_as_the_curves_say(figure, key):
+    against, between = OF_CURVES[figure, key]
     cases = ({}, against) if between is None else ({}, against, between)
     expected = ["holds", "fails", "undecided"][: len(cases)]
     assert outcomes(CLAIMS[f"chen{figure}"][key], grids, cases) == expected
 
 
-def test_every_claim_about_curves_is_tested() -> None:
+def test_every_claim_about_curves_is_tested():
     """Those of pair plots and pretrained networks have tests of their own, but for c16 and c7."""
     pairs = {f"chen{figure}" for figure in ("2026_fig4", "2026_fig5", "2024_figD5", "2024_figD6")}
     pairs |= {f"chen2026_figH{number}" for number in (7, 8, 9)}
     every = {(f, key) for f, claims in CLAIMS.items() if f not in pairs for key in claims}
-    assert every == {(f"chen{f}", key) for f, key in CASES if f"chen{f}" not in pairs}
+    assert every == {(f"chen{f}", key) for f, key in OF_CURVES if f"chen{f}" not in pairs}
 
 
 PLATEAUS = [("chen2026_figI10", "c2"), ("chen2026_figI11", "c2")]
@@ -51,7 +48,7 @@ PLATEAUS += [("chen2024_figE7", "c3"), ("chen2024_figE8", "c3")]
 
 
 @pytest.mark.parametrize(("figure", "key"), PLATEAUS)
-def test_without_a_plateau_of_sharpness_nothing_is_said_about_one(figure: str, key: str) -> None:
+def test_without_a_plateau_of_sharpness_nothing_is_said_about_one(figure, key):
     """Volume may even rise: the numbers are reported."""
     verdict = judged(
         CLAIMS[figure][key], trends("mlp-grid", {S: {"ramp": -9}, VOLUME: {"ramp": 2}})
@@ -62,14 +59,14 @@ def test_without_a_plateau_of_sharpness_nothing_is_said_about_one(figure: str, k
     assert any(entry["quantity"].startswith("trend(log_volume") for entry in verdict.evidence)
 
 
-def test_where_a_plateau_cannot_be_seen_the_reason_is_told() -> None:
+def test_where_a_plateau_cannot_be_seen_the_reason_is_told():
     never = trends("mlp-grid", {LOSS: {"level": 1}})
     verdict = judged(CLAIMS["chen2026_figI10"]["c2"], never)
     assert verdict.outcome == "not run"
     assert "0 networks that interpolate" in verdict.reason
 
 
-def test_halves_of_interpolation_are_of_the_same_runs() -> None:
+def test_halves_of_interpolation_are_of_the_same_runs():
     """One that interpolates so late that a half of it has two checkpoints is in neither."""
     whole = trends("mlp-grid", seeds=7)
     late = (whole["seed"] == 0) & (whole["checkpoint"] < STEPS[-5])
@@ -80,7 +77,7 @@ def test_halves_of_interpolation_are_of_the_same_runs() -> None:
 
 
 @pytest.mark.parametrize(("figure", "key"), [("chen2026_figJ12", "c1"), ("chen2024_fig3", "c1")])
-def test_a_rise_from_initialization_is_not_one_in_interpolation(figure: str, key: str) -> None:
+def test_a_rise_from_initialization_is_not_one_in_interpolation(figure, key):
     flat = {(S, "test"): {"ramp": 0, "first": -8, "noise": 0.1}}
     verdict = judged(CLAIMS[figure][key], trends("vgg-grid", flat))
     assert verdict.outcome == "undecided"
@@ -89,7 +86,7 @@ def test_a_rise_from_initialization_is_not_one_in_interpolation(figure: str, key
     assert of_all["claim"] == "reported, not judged"
 
 
-def test_evidence_says_what_was_compared_and_of_how_many_runs() -> None:
+def test_evidence_says_what_was_compared_and_of_how_many_runs():
     result = verify("chen2026_fig2", {grid: trends(grid) for grid in AS_PUBLISHED})
     for claim in result["claims"]:
         for entry in claim["evidence"]:
@@ -99,7 +96,7 @@ def test_evidence_says_what_was_compared_and_of_how_many_runs() -> None:
         assert claim["p"] < 0.05
 
 
-def test_runs_of_other_seeds_change_nothing() -> None:
+def test_runs_of_other_seeds_change_nothing():
     """They have values at the end alone."""
     whole = trends("vgg-grid", seeds=7)
     whole = whole.map(
@@ -113,11 +110,11 @@ def test_runs_of_other_seeds_change_nothing() -> None:
         assert before == after
 
 
-def _without_a_setting(t: xr.Dataset) -> xr.Dataset:
+def _without_a_setting(t):
     return t.sel(run=t["lr"].values != 0.2)
 
 
-def _only_the_end(t: xr.Dataset) -> xr.Dataset:
+def _only_the_end(t):
     return t.isel(checkpoint=[-1])
 
 
@@ -133,20 +130,18 @@ def _only_the_end(t: xr.Dataset) -> xr.Dataset:
         ("figJ12", "c1", lambda t: t.sel(samples=["train"]), "no test samples"),
     ],
 )
-def test_what_was_not_computed_is_not_run_and_says_why(
-    figure: str, key: str, change: Any, reason: str
-) -> None:
+def test_what_was_not_computed_is_not_run_and_says_why(figure, key, change, reason):
     verdict = judged(CLAIMS[f"chen2026_{figure}"][key], change(trends("vgg-grid")))
     assert verdict.outcome == "not run"
     assert reason in verdict.reason
 
 
-def test_a_part_that_fails_decides_although_another_is_not_run() -> None:
+def test_a_part_that_fails_decides_although_another_is_not_run():
     changed = trends("vgg-grid", {VOLUME: {"ramp": 2}}).drop_vars(MLS)
     assert judged(CLAIMS["chen2026_fig2"]["c3"], changed).outcome == "fails"
 
 
-def test_checkpoints_at_which_nothing_is_misclassified_are_left_out() -> None:
+def test_checkpoints_at_which_nothing_is_misclassified_are_left_out():
     changed = trends("vgg-grid", seeds=5)
     central = np.flatnonzero(changed["setting"] == "lr0.1-b20")
     changed[S].loc[{"samples": "misclassified"}][central, 5:20] = np.nan
@@ -158,7 +153,7 @@ def test_checkpoints_at_which_nothing_is_misclassified_are_left_out() -> None:
     assert "has 4 networks with root_sharpness, a mean needs 5" in verdict.reason
 
 
-def test_interpolation_begins_for_each_run_on_its_own() -> None:
+def test_interpolation_begins_for_each_run_on_its_own():
     """Before, the curve rises; the seeds that begin late leave that out of theirs alone."""
     changed = trends("vgg-grid")
     changed[S][:, :10] = np.arange(10.0)[:, None]
@@ -169,7 +164,7 @@ def test_interpolation_begins_for_each_run_on_its_own() -> None:
     assert trend["high"] > -0.8
 
 
-def test_a_sweep_may_be_of_any_hyper_parameter() -> None:
+def test_a_sweep_may_be_of_any_hyper_parameter():
     grid = trends("vgg-grid").rename(lr="weight_decay")
     activation = np.where(grid["batch_size"].values == 20, "relu", "tanh")
     networks = Networks.of("some-grid", grid.assign_coords(activation=("run", activation)))
@@ -180,7 +175,7 @@ def test_a_sweep_may_be_of_any_hyper_parameter() -> None:
     assert "weight decay 0.05, activation relu" in verdict.evidence[0]["quantity"]
 
 
-def test_the_end_is_compared_between_networks_that_interpolate() -> None:
+def test_the_end_is_compared_between_networks_that_interpolate():
     whole = trends("vgg-grid")
     whole[LOSS][0] = 1.0
     verdict = judged(CLAIMS["chen2026_fig2"]["c1"], whole)
@@ -189,7 +184,7 @@ def test_the_end_is_compared_between_networks_that_interpolate() -> None:
     assert "of 25 networks 1 do not interpolate" in verdict.reason
 
 
-def test_batch_sizes_are_also_compared_after_equally_many_epochs() -> None:
+def test_batch_sizes_are_also_compared_after_equally_many_epochs():
     """Larger batches end higher; when all have seen as many samples they are higher by more."""
     last, noise = STEPS[-1], 0.05
     batches = judged(CLAIMS["chen2026_fig3"]["c1"], trends("vgg-grid"))

@@ -1,17 +1,24 @@
-"""Claims about correlations between networks: tables that agree, contradict, and leave it open."""
+"""Claims of chen2026 and chen2024 about correlations between networks, pretrained ones as well."""
+
+import io
 
 import numpy as np
+import pandas as pd
 import pytest
-import xarray as xr
 
+from flatlab.lab import plan
 from flatlab.lab.claims import ResultTables, verify
+from flatlab.lab.figures import make
+from flatlab.lab.tables.zoo import kept
 from flatlab.papers.chen2024.claims import CLAIMS as OF_2024
+from flatlab.papers.chen2026.claims import CLAIMS
 from flatlab.papers.chen2026.claims import CLAIMS as OF_2026
-from papers.chen2026.tests.correlations import CASES, OF_PREPRINT, PLOTS, Loadings
+from papers.chen2026.tests.cases import OF_PLOTS, OF_PREPRINT, PLOTS
 from tests.synthetic.claim_tables import (
     BOUND,
     DIMENSION,
     DOWN,
+    FAMILIES,
     GAP,
     GRIDS,
     KAPPA,
@@ -26,20 +33,19 @@ from tests.synthetic.claim_tables import (
     judged,
     networks,
     outcomes,
+    zoo,
 )
 
 
 @pytest.mark.parametrize(("figure", "grid", "key"), PLOTS)
-def test_a_claim_holds_fails_or_is_undecided_as_the_networks_say(
-    figure: str, grid: str, key: str
-) -> None:
+def test_a_claim_holds_fails_or_is_undecided_as_the_networks_say(figure, grid, key):
     year, name = figure.split("_")
-    claims, cases = (OF_2026, CASES) if year == "2026" else (OF_2024, OF_PREPRINT)
+    claims, cases = (OF_2026, OF_PLOTS) if year == "2026" else (OF_2024, OF_PREPRINT)
     found = outcomes(claims[name][key], lambda case: [networks(grid, **case)], cases[key])
     assert found == ["holds", "fails", "undecided"]
 
 
-def test_every_claim_of_a_pair_plot_is_tested() -> None:
+def test_every_claim_of_a_pair_plot_is_tested():
     """c16 is one about training curves, the theorem is below."""
     for year, of_paper in (("2026", OF_2026), ("2024", OF_2024)):
         for name in {figure.split("_")[1] for figure, _, _ in PLOTS if figure.startswith(year)}:
@@ -48,14 +54,14 @@ def test_every_claim_of_a_pair_plot_is_tested() -> None:
 
 
 UNLIKE = {MLS: UP, D: UP, KAPPA: UP, GAP: UP}
-OF_ALL: dict[str, tuple[Loadings, Loadings, Loadings]] = {
+OF_ALL = {
     "c2": ({**UNLIKE, D: DOWN}, UNLIKE, {**UNLIKE, D: NONE}),
     "c13": ({**UNLIKE, GAP: DOWN}, UNLIKE, {**UNLIKE, GAP: NONE}),
 }
 
 
 @pytest.mark.parametrize("key", OF_ALL)
-def test_one_of_three_grids_is_enough_for_a_negative_correlation(key: str) -> None:
+def test_one_of_three_grids_is_enough_for_a_negative_correlation(key):
     """fig4 c2 and c13: none may be missing for it to fail."""
     claim = OF_2026["fig4"][key]
     for changed in GRIDS:
@@ -71,9 +77,9 @@ def test_one_of_three_grids_is_enough_for_a_negative_correlation(key: str) -> No
     assert missing.reason == "vgg-grid is not among the tables; lenet-grid is not among the tables"
 
 
-def test_the_nmls_bound_must_follow_nmls_in_each_grid() -> None:
+def test_the_nmls_bound_must_follow_nmls_in_each_grid():
     """fig4 c1."""
-    claim, (up, down, none) = OF_2026["fig4"]["c1"], CASES["c1"]
+    claim, (up, down, none) = OF_2026["fig4"]["c1"], OF_PLOTS["c1"]
     for grid in GRIDS:
         others = [networks(other, **up) for other in GRIDS if other != grid]
         found = outcomes(claim, lambda case: [*others, networks(grid, **case)], (up, down, none))  # noqa: B023
@@ -82,7 +88,7 @@ def test_the_nmls_bound_must_follow_nmls_in_each_grid() -> None:
     assert judged(claim, networks(**down)).outcome == "fails"
 
 
-def with_bounds(grid: str, *violated: int) -> xr.Dataset:
+def with_bounds(grid, *violated):
     """A table whose MLS and NMLS are within their bounds, but for MLS of these runs."""
     runs = networks(grid)
     runs[C], runs[D], runs[BOUND] = runs[B] + 1, runs[MLS] + 10, runs[NMLS] + 1
@@ -90,7 +96,7 @@ def with_bounds(grid: str, *violated: int) -> xr.Dataset:
     return runs
 
 
-def test_bounds_are_judged_for_perceptrons_and_counted_for_others() -> None:
+def test_bounds_are_judged_for_perceptrons_and_counted_for_others():
     """fig4 c3, a theorem: it cannot be undecided."""
     claim = OF_2026["fig4"]["c3"]
     assert judged(claim, with_bounds("mlp-grid"), with_bounds("vgg-grid", 7)).outcome == "holds"
@@ -106,7 +112,7 @@ def test_bounds_are_judged_for_perceptrons_and_counted_for_others() -> None:
     assert (mls["violations"], mls["of"], mls["n"], nmls["violations"]) == (2, 100, 100, 0)
 
 
-def test_bounds_are_counted_with_each_norm_that_was_measured() -> None:
+def test_bounds_are_counted_with_each_norm_that_was_measured():
     runs = with_bounds("vgg-grid", 7)
     values = np.stack([np.full((100, 1, 1, 2), limit) for limit in (1e3, np.nan, 0.0)], axis=-2)
     runs = runs.assign_coords(norm=["kernel", "operator", "frobenius"], bound=["d", "nmls"])
@@ -120,7 +126,7 @@ def test_bounds_are_counted_with_each_norm_that_was_measured() -> None:
     }
 
 
-def test_the_theorem_holds_for_every_network_or_fails() -> None:
+def test_the_theorem_holds_for_every_network_or_fails():
     claim, sound = OF_2026["figH8"]["theorem"], with_bounds("mlp-grid")
     assert judged(claim, sound).outcome == "holds"
     sound[C][7] = 1.5  # B is 2 there
@@ -128,9 +134,9 @@ def test_the_theorem_holds_for_every_network_or_fails() -> None:
     assert judged(claim, sound.drop_vars(A)).reason == "mlp-grid has no bound_a"
 
 
-def test_comparisons_are_of_the_runs_that_have_all_that_is_compared() -> None:
+def test_comparisons_are_of_the_runs_that_have_all_that_is_compared():
     """A run without a dimension is left out of all correlations of c5, and of no other claim."""
-    runs = networks(**CASES["c5"][0])
+    runs = networks(**OF_PLOTS["c5"][0])
     runs[DIMENSION][3] = np.nan
     claims = verify("chen2026_figH8", {"mlp-grid": runs})["claims"]
     used = {c["id"].split("/")[1]: {entry["n"] for entry in c["evidence"]} for c in claims}
@@ -138,25 +144,109 @@ def test_comparisons_are_of_the_runs_that_have_all_that_is_compared() -> None:
     assert used["c2"] == {100}
 
 
-def test_without_a_quantity_a_correlation_is_not_run() -> None:
+def test_without_a_quantity_a_correlation_is_not_run():
     verdict = judged(OF_2026["figH8"]["c2"], networks().drop_vars(MLS))
     assert (verdict.outcome, verdict.reason) == ("not run", "mlp-grid has no mls")
 
 
-def test_a_correlation_that_is_not_defined_is_not_run() -> None:
+def test_a_correlation_that_is_not_defined_is_not_run():
     flat = networks()
     flat[NMLS] = flat[NMLS] * 0
     verdict = judged(OF_2026["figH8"]["c1"], flat)
     assert (verdict.outcome, "is not defined" in verdict.reason) == ("not run", True)
 
 
-def test_pair_plots_of_the_preprint_show_the_first_four_seeds() -> None:
+def test_pair_plots_of_the_preprint_show_the_first_four_seeds():
     claims = verify("chen2024_figD6", {"mlp-grid": networks()})["claims"]
     assert {entry["n"] for claim in claims for entry in claim["evidence"]} == {20}
 
 
-def test_the_root_of_g_is_reported_beside_g() -> None:
+def test_the_root_of_g_is_reported_beside_g():
     verdict = judged(OF_2024["figD5"]["c1"], networks("vgg-grid", **OF_PREPRINT["c1"][0]))
     _, root = verdict.evidence
     assert root["claim"] == "reported, not judged"
     assert root["quantity"] == "rho(root_g, mls); vgg-grid"
+
+
+NEAR = {"mobile": (1, 1), "fast": (1, 1)}
+ZOO = CLAIMS["fig5"]
+CASES = {
+    "c1": [NEAR, {**NEAR, "slope": -1}, {**NEAR, "slope": 0.02}],
+    "c2": [{}, {"mobile": (30, 0.01)}],
+    "c3": [{}, {"fast": (0.1, 30)}],
+    "c4": [{}, {"plain": 0.8}, {"plain": 0.3}],
+}
+"""c2 and c3 are about all the networks that there are, and cannot be undecided."""
+
+
+@pytest.mark.parametrize("key", ZOO)
+def test_a_claim_about_pretrained_networks_holds_fails_or_is_undecided(key):
+    found = outcomes(ZOO[key], lambda case: [zoo(**case)], tuple(CASES[key]))
+    assert found == ["holds", "fails", "undecided"][: len(found)]
+
+
+@pytest.mark.parametrize("key", ZOO)
+@pytest.mark.parametrize("kind", ["reduced", "stand-in"])
+def test_of_other_networks_nothing_is_judged_and_all_is_told(key, kind):
+    table, own = zoo(), judged(ZOO[key], zoo())
+    table.attrs["evidence"] = kind
+    verdict = judged(ZOO[key], table)
+    assert verdict.outcome == "not run"
+    assert verdict.reason == f"the evidence is {kind}, and this claim admits own alone"
+    assert {entry["claim"] for entry in verdict.evidence} == {"reported, not judged"}
+    values = [[entry["value"] for entry in found.evidence] for found in (verdict, own)]
+    assert values[0] == values[1]
+
+
+def test_families_are_the_units_that_vary():
+    """Networks that are counted three times say no more, and three families say less."""
+    once, thrice = zoo(**NEAR), zoo(**NEAR)
+    thrice = thrice.isel(run=[*range(len(FAMILIES))] * 3)
+    (one,), (many,) = (judged(ZOO["c1"], table).evidence for table in (once, thrice))
+    assert many["n"] == 3 * one["n"] == 300
+    assert [many[end] for end in ("low", "high")] == pytest.approx([one["low"], one["high"]])
+    few = once.sel(run=[family in ("vit", "mobilevit", "fastvit") for family in FAMILIES])
+    (entry,) = judged(ZOO["c1"], few).evidence
+    assert entry["high"] - entry["low"] > 1.5 * (one["high"] - one["low"])
+
+
+def test_a_family_that_is_missing_is_not_judged():
+    table = zoo().sel(run=[family != "fastvit" for family in FAMILIES])
+    verdict = judged(ZOO["c3"], table)
+    assert (verdict.outcome, verdict.reason) == (
+        "not run",
+        "there is no fastvit among the networks",
+    )
+
+
+def test_nine_networks_are_too_few():
+    verdict = judged(ZOO["c1"], zoo().isel(run=slice(56, 65)))
+    assert verdict.outcome == "not run"
+    assert verdict.reason == "vision-zoo has 9 networks, a correlation needs 10"
+
+
+def test_networks_that_were_dropped_or_failed_do_not_count():
+    table = zoo()
+    table["dropped"][3] = 1
+    table["finite"][7] = 0
+    table["finite"][9] = float("nan")
+    assert {*table["run"].values} - {*kept(table)["run"].values} == {
+        f"network{number}" for number in (3, 7, 9)
+    }
+    table["adaptive_sharpness"][5] = -1.0  # has no logarithm
+    assert judged(ZOO["c1"], table).evidence[0]["n"] == 96
+
+
+def test_the_figure_says_what_it_shows_and_counts_what_it_lacks():
+    table = zoo()
+    table["dropped"][3] = 1
+    table["adaptive_sharpness"][5] = -1.0  # has no logarithm
+    settings = next(f.settings for f in plan.figures() if f.target == "chen2026_fig5")
+    files = make(settings, {"vision-zoo": table}, {})
+    csv = files["csv"].decode()
+    assert "network3," not in csv
+    accuracies = pd.read_csv(io.StringIO(csv)).set_index("name")["sample_accuracy"]
+    assert set(accuracies["network99"]) == {90.0}
+    text = files["svg"].decode()
+    assert "98 networks, 2 left out" in text
+    assert "99 networks, 1 left out" in text

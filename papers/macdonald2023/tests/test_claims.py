@@ -1,7 +1,5 @@
 """The claims of macdonald2023 on synthetic tables: holding, failing, undecided."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,12 +8,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab.papers.macdonald2023.claims import CLAIMS
-from flatlab.papers.macdonald2023.claims_rates import HUNDRED as RATES_100
-from flatlab.papers.macdonald2023.claims_rates import TEN as RATES
-from flatlab.papers.macdonald2023.claims_regularizers import HUNDRED as REGULARIZERS_100
-from flatlab.papers.macdonald2023.claims_regularizers import NETWORKS
-from flatlab.papers.macdonald2023.claims_smoothing import FULL_BATCH_FIGURES
+from flatlab.papers.macdonald2023.claims import CLAIMS, NETWORKS, RATES, RATES_100, REGULARIZERS_100
+from flatlab.papers.macdonald2023.claims_training import FULL_BATCH_FIGURES
 from papers.macdonald2023.tests.tables import (
     FEATURES,
     FIRST_LAYER,
@@ -45,7 +39,7 @@ from papers.macdonald2023.tests.tables import (
     small,
     strategies,
 )
-from tests.synthetic.tables import Columns, judged, outcomes
+from tests.synthetic.tables import judged, outcomes
 
 Make = Callable[[Any], xr.Dataset]
 LARGE = dict.fromkeys((SHARPNESS, GAP, J), large)
@@ -56,23 +50,23 @@ low_start = partial(full_batch, start=0.1)
 first_epoch = partial(sgd, ends={SOFTMAXED: (0.5,) * 3, SHARPNESS: (0.5,) * 3})
 
 
-def rises(c: Columns) -> np.ndarray:
+def rises(c):
     return 1 + 1e3 * c["weight_decay"] + c["noise"]
 
 
-def falls(c: Columns) -> np.ndarray:
+def falls(c):
     return 20 - 1e4 * c["weight_decay"] + c["noise"]
 
 
-def near_limit(c: Columns) -> np.ndarray:
+def near_limit(c):
     return 0.01 + 0.1 * c["noise"]
 
 
-def one_sharper(c: Columns) -> np.ndarray:
+def one_sharper(c):
     return only_sam(c) * np.where((c["seed"] == 4) & (c["lr"] == 0.1), 2, 1)
 
 
-CASES: dict[str, tuple[Make, Any, Any, Any]] = {
+CASES = {
     # rates: how a claim holds, fails and is undecided
     "fig3/c1": (rates, {}, LARGE, ALIKE),
     "fig3/c2": (rates, {}, {J: large}, {J: mixed}),
@@ -149,18 +143,18 @@ CASES: dict[str, tuple[Make, Any, Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_claim_holds_fails_or_is_undecided(name: str) -> None:
+def test_a_claim_holds_fails_or_is_undecided(name):
     make, *cases = CASES[name]
     tables = [make(case) for case in cases if case is not None]
     assert outcomes(claim_of(name), *tables) == ["holds", "fails", "undecided"][: len(tables)]
 
 
-def test_every_claim_is_tested() -> None:
+def test_every_claim_is_tested():
     assert {*CASES} == {f"{figure}/{key}" for figure, keys in CLAIMS.items() for key in keys}
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_four_networks_are_too_few_and_a_stand_in_for_cifar100_decides_nothing(name: str) -> None:
+def test_four_networks_are_too_few_and_a_stand_in_for_cifar100_decides_nothing(name):
     make, holds, *_ = CASES[name]
     made, claim = make(holds), claim_of(name)
     few = judged(claim, made.sel(run=made["seed"].values < 4))
@@ -177,9 +171,7 @@ def test_four_networks_are_too_few_and_a_stand_in_for_cifar100_decides_nothing(n
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_without_a_quantity_or_with_eigenvalues_that_did_not_converge_a_claim_is_not_run(
-    name: str,
-) -> None:
+def test_without_a_quantity_or_with_eigenvalues_that_did_not_converge_a_claim_is_not_run(name):
     make, holds, *_ = CASES[name]
     made, claim = make(holds), claim_of(name)
     unconverged = made.copy(deep=True)
@@ -194,7 +186,7 @@ def test_without_a_quantity_or_with_eigenvalues_that_did_not_converge_a_claim_is
     assert f"{made.attrs['experiment']} has no " in bare.reason
 
 
-def test_repetitions_say_the_same_and_name_the_first() -> None:
+def test_repetitions_say_the_same_and_name_the_first():
     pairs = {"table1/c1": "fig32/c1", "table2/c1": "fig32/c2", "fig6/c2": "fig1/c2"}
     for name, repeated in pairs.items():
         assert claim_of(name).repeats == f"macdonald2023_{repeated}"

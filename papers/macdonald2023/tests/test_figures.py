@@ -1,16 +1,13 @@
 """The figure and the tables that are drawn of networks fitted to eight points."""
 
 import io
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 from matplotlib.figure import Figure
 
-from flatlab.lab import figures as plotting
-from flatlab.lab import plan
+from flatlab.lab import figures, plan
 from flatlab.lab.figures import table as typeset
 from flatlab.lab.figures.quantities import FigureError
 from flatlab.papers.macdonald2023 import fig32
@@ -26,7 +23,7 @@ from papers.macdonald2023.tests.tables import points
 TABLES = {GAUSSIAN: "table1", RELU: "table2"}
 
 
-def made_up(grid: str, diverged: int | None = None) -> xr.Dataset:
+def made_up(grid, diverged=None):
     """Networks fitted to three points, with the curve of each."""
     made = points(grid)
     line, three, ones = np.linspace(-1, 1, 5), np.linspace(-1, 1, 3), np.ones((20, 1, 1))
@@ -39,14 +36,12 @@ def made_up(grid: str, diverged: int | None = None) -> xr.Dataset:
     return made.assign_coords(diverged=("run", np.arange(20) == diverged))
 
 
-def tables() -> dict[str, xr.Dataset]:
+def tables():
     return {grid: made_up(grid) for grid in TABLES}
 
 
 @pytest.mark.parametrize("grid", [GAUSSIAN, RELU])
-def test_the_rows_of_a_table_are_means_and_deviations_of_the_networks_that_did_not_diverge(
-    grid: str,
-) -> None:
+def test_the_rows_of_a_table_are_means_and_deviations_of_the_networks_that_did_not_diverge(grid):
     made = made_up(grid, diverged=3)
     settings = settings_of(TABLES[grid])
     frame = typeset.frame(settings, {grid: made}, {}).set_index(["quantity", "initialization"])
@@ -61,15 +56,15 @@ def test_the_rows_of_a_table_are_means_and_deviations_of_the_networks_that_did_n
             assert values.min() < row["low"] < row["mean"] < row["high"] < values.max()
 
 
-def settings_of(figure: str) -> dict[str, Any]:
+def settings_of(figure):
     return next(f.settings for f in plan.figures() if f.target == f"macdonald2023_{figure}")
 
 
-def texts(fig: Figure) -> list[str]:
+def texts(fig):
     return [text.get_text() for ax in fig.axes for text in ax.texts]
 
 
-def test_the_table_shows_the_numbers_of_the_csv_beside_those_of_the_paper() -> None:
+def test_the_table_shows_the_numbers_of_the_csv_beside_those_of_the_paper():
     fig = Figure(figsize=(9, 3))
     settings = settings_of("table1")
     typeset.draw(fig, typeset.frame(settings, {GAUSSIAN: tables()[GAUSSIAN]}, {}), settings)
@@ -78,7 +73,7 @@ def test_the_table_shows_the_numbers_of_the_csv_beside_those_of_the_paper() -> N
         assert any(text in other for other in shown), text
 
 
-def test_what_is_not_there_is_not_shown_as_a_number() -> None:
+def test_what_is_not_there_is_not_shown_as_a_number():
     fig = Figure(figsize=(9, 3))
     made = tables()[RELU]
     made[SHARPNESS] = made[SHARPNESS] * np.nan
@@ -88,7 +83,7 @@ def test_what_is_not_there_is_not_shown_as_a_number() -> None:
     assert not any("nan" in text for text in texts(fig))
 
 
-def test_a_row_of_a_quantity_that_no_table_has_is_refused_in_one_sentence() -> None:
+def test_a_row_of_a_quantity_that_no_table_has_is_refused_in_one_sentence():
     made = {RELU: tables()[RELU].drop_vars(SHARPNESS)}
     with pytest.raises(FigureError, match=f"^{RELU} has no quantity '{SHARPNESS}'; "):
         typeset.frame(settings_of("table2"), made, {})
@@ -99,7 +94,7 @@ def test_a_row_of_a_quantity_that_no_table_has_is_refused_in_one_sentence() -> N
         typeset.frame(settings, {RELU: tables()[RELU]}, {})
 
 
-def test_the_curves_are_of_the_first_networks_that_did_not_diverge() -> None:
+def test_the_curves_are_of_the_first_networks_that_did_not_diverge():
     made = {GAUSSIAN: made_up(GAUSSIAN, diverged=0), RELU: made_up(RELU)}
     frame = fig32.frame({}, made, {})
     runs = list(dict.fromkeys(frame["run"]))
@@ -109,7 +104,7 @@ def test_the_curves_are_of_the_first_networks_that_did_not_diverge() -> None:
     assert np.array_equal(curves["y"], curves["x"] ** 2)
 
 
-def test_the_panels_show_the_rows_of_the_csv() -> None:
+def test_the_panels_show_the_rows_of_the_csv():
     fig, frame = Figure(figsize=(9, 6)), fig32.frame({}, tables(), {})
     fig32.draw(fig, frame, {})
     for number, ax in enumerate(fig.axes):
@@ -121,7 +116,7 @@ def test_the_panels_show_the_rows_of_the_csv() -> None:
             assert np.array_equal(line.get_xydata(), expected)
 
 
-def test_a_figure_without_any_network_says_so() -> None:
+def test_a_figure_without_any_network_says_so():
     none = {g: t.assign_coords(diverged=t["diverged"] | True) for g, t in tables().items()}
     fig, frame = Figure(figsize=(9, 6)), fig32.frame({}, none, {})
     fig32.draw(fig, frame, {})
@@ -130,8 +125,8 @@ def test_a_figure_without_any_network_says_so() -> None:
 
 
 @pytest.mark.parametrize("figure", ["fig32", *TABLES.values()])
-def test_each_is_made_from_its_grids_in_every_format(figure: str) -> None:
+def test_each_is_made_from_its_grids_in_every_format(figure):
     settings = settings_of(figure)
-    files = plotting.make(settings, {key: tables()[key] for key in settings["experiments"]}, {})
+    files = figures.make(settings, {key: tables()[key] for key in settings["experiments"]}, {})
     assert set(files) == {"csv", "pdf", "svg", "png"}
     assert len(pd.read_csv(io.BytesIO(files["csv"]))) > 5

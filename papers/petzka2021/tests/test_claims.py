@@ -1,12 +1,16 @@
-"""Claims of petzka2021 on made-up tables: one that holds, one that fails, one that is undecided."""
+"""Claims of petzka2021 on made-up tables, and what the figures of minima show."""
 
 import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab.lab import claims as verify
-from flatlab.lab.claims import ResultTables
+from flatlab.lab import figures, plan
+from flatlab.lab.claims import ResultTables, verify
+from flatlab.lab.tables.columns import Column
 from flatlab.papers.petzka2021.claims import CLAIMS
+from flatlab.papers.petzka2021.measures import MEASURES
+from tests.synthetic import tables
+from tests.synthetic.tables import judged
 
 SEPARATIONS = [0.1, 0.5, 1.0, 2.0, 5.0]
 RISING, FALLING, FLAT = [0.5, 0.0, 0.4, 0.7, 0.9], [0.0, 0.9, 0.7, 0.4, 0.0], [0.3] * 5
@@ -17,11 +21,11 @@ VARIANTS = {"": "exact", "-inverted": "inverted", "-reversed": "reversed", "-cod
 EXPERIMENTS = {"fig3": "locally-constant-labels", "fig4": "representativeness"}
 
 
-def about(experiment: str) -> dict:
+def about(experiment):
     return {"experiment": experiment, "scale": "demo", "evidence": "reduced", "differs": []}
 
 
-def labels(rhos: dict[str, list[float]], datasets: int = 400) -> xr.Dataset:
+def labels(rhos, datasets=400):
     """A table in which kappa and gap have these correlations, by variant and separation.
 
     The variants of the authors' code report their separations in the opposite order.
@@ -41,7 +45,7 @@ def labels(rhos: dict[str, list[float]], datasets: int = 400) -> xr.Dataset:
     return table.assign_attrs(about("locally-constant-labels"))
 
 
-def outcome(figure: str, key: str, table: xr.Dataset | None) -> str:
+def outcome(figure, key, table):
     claim = CLAIMS[figure][key]
     tables = {EXPERIMENTS[figure]: table} if table is not None else {}
     return claim.judge(ResultTables(tables)).outcome
@@ -56,9 +60,7 @@ def outcome(figure: str, key: str, table: xr.Dataset | None) -> str:
         ("c3", RISING, FALLING, [0.5] * 5),
     ],
 )
-def test_a_claim_holds_fails_or_is_undecided(
-    key: str, holds: list, fails: list, undecided: list, ending: str
-) -> None:
+def test_a_claim_holds_fails_or_is_undecided(key, holds, fails, undecided, ending):
     """Each variant is judged by its own data: the others say the opposite."""
     variant = VARIANTS[ending]
     for rhos, opposite, expected in (
@@ -70,21 +72,19 @@ def test_a_claim_holds_fails_or_is_undecided(
         assert outcome("fig3", f"{key}{ending}", labels({variant: rhos, **others})) == expected
 
 
-def test_a_correlation_near_zero_of_few_data_sets_is_not_known_to_be_weak() -> None:
+def test_a_correlation_near_zero_of_few_data_sets_is_not_known_to_be_weak():
     assert outcome("fig3", "c2", labels({"exact": FLAT}, datasets=20)) == "undecided"
     zero = labels({"exact": [0.0] * 5}, datasets=20)
     assert outcome("fig3", "c2", zero) == "undecided"
     assert outcome("fig3", "c2", labels({"exact": RISING}, datasets=8)) == "not run"
 
 
-def test_a_strong_negative_correlation_is_one() -> None:
+def test_a_strong_negative_correlation_is_one():
     assert outcome("fig3", "c2", labels({"exact": [0.0, -0.8, 0.0, 0.0, 0.0]})) == "fails"
 
 
 @pytest.mark.parametrize(("ending", "variant"), VARIANTS.items())
-def test_what_is_not_in_the_list_of_the_authors_is_reported_and_not_judged(
-    ending: str, variant: str
-) -> None:
+def test_what_is_not_in_the_list_of_the_authors_is_reported_and_not_judged(ending, variant):
     table = labels({variant: RISING})
     drawn_at = table["drawn_at"].sel(variant=variant, drop=True)
     table["gap"] = table["gap"].where(drawn_at != 0.1, -table["gap"])
@@ -99,7 +99,7 @@ def test_what_is_not_in_the_list_of_the_authors_is_reported_and_not_judged(
     assert outcome("fig3", f"c2{ending}", without) == "not run"
 
 
-def bounds(above: float, slope: float, spread: float, repeats: int = 30) -> xr.Dataset:
+def bounds(above, slope, spread, repeats=30):
     """A table whose bound exceeds its gap by so much, and falls with the separation."""
     generator = np.random.default_rng(1)
     dims = ("variant", "separation", "repeat", "fold")
@@ -123,16 +123,14 @@ def bounds(above: float, slope: float, spread: float, repeats: int = 30) -> xr.D
         ("c4", bounds(0.02, 0.2, 0.01), bounds(0.02, -0.2, 0.01), bounds(0.02, 0.0, 0.01)),
     ],
 )
-def test_the_bound_is_judged_by_its_repeats(
-    key: str, holds: xr.Dataset, fails: xr.Dataset, undecided: xr.Dataset, ending: str
-) -> None:
+def test_the_bound_is_judged_by_its_repeats(key, holds, fails, undecided, ending):
     assert outcome("fig4", f"{key}{ending}", holds) == "holds"
     assert outcome("fig4", f"{key}{ending}", fails) == "fails"
     assert outcome("fig4", f"{key}{ending}", undecided) == "undecided"
     assert outcome("fig4", f"{key}{ending}", holds.isel(repeat=slice(4))) == "not run"
 
 
-def test_a_bound_is_not_tight_because_it_is_small() -> None:
+def test_a_bound_is_not_tight_because_it_is_small():
     """It is twice the gap, and both are small."""
     small = bounds(0.3, 0, 0.01)
     small = small.assign({name: small[name] / 100 for name in small})
@@ -142,7 +140,7 @@ def test_a_bound_is_not_tight_because_it_is_small() -> None:
     assert claim["evidence"][-1]["value"] == pytest.approx(2, abs=0.05)
 
 
-def test_where_there_is_no_gap_nothing_is_tight_and_elsewhere_it_may_fail() -> None:
+def test_where_there_is_no_gap_nothing_is_tight_and_elsewhere_it_may_fail():
     for above, expected in ((0.02, "not run"), (0.5, "fails")):
         table = bounds(above, 0.2, 0.01)
         table["gap"][{"separation": 4}] = table["bound"][{"separation": 3}] * 0
@@ -151,9 +149,9 @@ def test_where_there_is_no_gap_nothing_is_tight_and_elsewhere_it_may_fail() -> N
         assert claim.reason == "the gap at 5 is not decidedly above 0"
 
 
-def test_verdicts_tell_of_each_table_and_report_each_separation() -> None:
+def test_verdicts_tell_of_each_table_and_report_each_separation():
     table = labels(dict.fromkeys(VARIANTS.values(), FALLING))
-    result = verify.verify("petzka2021_fig3", {"locally-constant-labels": table})
+    result = verify("petzka2021_fig3", {"locally-constant-labels": table})
     assert result["tables"] == {"locally-constant-labels": table.attrs}
     first = result["claims"][0]
     assert (first["id"], first["verdict"]) == ("petzka2021_fig3/c1", "fails")
@@ -163,7 +161,7 @@ def test_verdicts_tell_of_each_table_and_report_each_separation() -> None:
     assert -1 < reported["tau(separation, rho) over all"] < 0
 
 
-def test_what_is_not_finite_is_left_out_and_nothing_at_all_is_not_run() -> None:
+def test_what_is_not_finite_is_left_out_and_nothing_at_all_is_not_run():
     table = labels({"exact": FALLING})
     table["gap"][{"separation": 1, "batch": 0}] = np.nan
     assert outcome("fig3", "c1", table) == "fails"
@@ -171,3 +169,160 @@ def test_what_is_not_finite_is_left_out_and_nothing_at_all_is_not_run() -> None:
     assert outcome("fig3", "c1", table) == "not run"
     assert outcome("fig3", "c3", table) == "fails"
     assert outcome("fig3", "c1-code", table) == "not run"
+
+
+SETTINGS = [
+    {"lr": 0.05, "batch_size": 64 * 2**number, "optimizer": ("sgd", "adam")[number % 2]}
+    for number in range(4)
+]
+RHOS = {"kappa": 0.95, "trace": 0.6, "fisher_rao": 0.1, "pac_bayes": 0.6, "norm": 0.6}
+BEFORE = {"kappa_before_last": 0.6, "network_trace": 0.6, "network_norm": 0.6}
+HIGH = {"trace": 0.9, "pac_bayes": 0.9, "norm": 0.9}
+
+
+def minima(after=0.0, change=1e-12, seeds=15, **rhos):
+    """Networks whose measures have these correlations with the gap.
+
+    after: those of the changing measures after the transformation.  change: of the outputs and of
+    the measures that do not change.
+    """
+    count = len(SETTINGS) * seeds
+    generator = np.random.default_rng(3)
+    gap = _standard(generator.normal(size=count))
+    loss = 0.05 + 0.01 * generator.random(count)
+
+    def drawn(rho):
+        own = _standard(generator.normal(size=count))
+        own = _standard(own - gap * (own @ gap) / count)
+        return 10 + rho * gap + np.sqrt(1 - rho**2) * own
+
+    common = {"generalization_gap": gap, "train_loss": loss}
+    parts = [{**common, "output_change": 0 * gap + c} for c in (0.0, change)]
+    for measure, rho in {**RHOS, **BEFORE, **rhos}.items():
+        column, values = Column.of(MEASURES[measure]), drawn(rho)
+        changes = measure not in ("kappa", "kappa_before_last", "fisher_rao")
+        both = values, drawn(after) if changes else values * (1 + change)
+        for part, of_part in zip(parts, both, strict=True):
+            if column.labels:
+                layers = part.setdefault(column.quantity, np.full((count, 1, 3), np.nan))
+                layers[..., int(column.labels[0])] = of_part[:, None]
+            else:
+                part[column.quantity] = of_part
+    made = [
+        tables.table(
+            *("minima-grid", SETTINGS, {n: lambda _, v=v: v for n, v in part.items()}),
+            **{"seeds": seeds, "layers": ["conv1", "fc2", "fc3"], "evidence": "reduced"},
+            not_converged=0,
+        )
+        for part in parts
+    ]
+    kinds = xr.Variable("transformation", ["none", "last-layer"])
+    return xr.concat(made, kinds, combine_attrs="override")
+
+
+def _standard(values):
+    return (values - values.mean()) / values.std()
+
+
+@pytest.mark.parametrize(
+    ("figure", "key", "holds", "fails", "undecided"),
+    [
+        ("fig5", "c1", {}, {"kappa": 0.0}, {"pac_bayes": 0.95}),
+        ("fig5", "c2", {}, {"fisher_rao": 0.99}, {"norm": 0.1}),
+        ("fig5", "c3", {}, {"kappa": -0.9}, {"kappa": 0.0}),
+        ("fig5", "c1-network", {}, {"network_norm": 0.999}, {"network_trace": 0.95}),
+        ("fig5", "c2-network", {}, {"network_trace": -0.9}, {"network_norm": 0.1}),
+        ("fig5", "c3-network", {}, {"kappa": -0.9}, {"kappa": 0.0}),
+        ("fig7", "c1", {}, {"change": 1e-3}, None),
+        ("fig7", "c2", HIGH, {"after": 0.95}, {"after": 0.5}),
+        ("fig7", "c3", {}, {"change": 1e-5}, None),
+        ("fig8", "c1", {}, {"kappa_before_last": 0.999}, {"kappa_before_last": 0.0}),
+        ("fig8", "c1", {}, {"kappa_before_last": -0.6}, {"kappa_before_last": 0.95}),
+    ],
+)
+def test_a_claim_about_minima_holds_fails_or_is_undecided(figure, key, holds, fails, undecided):
+    claim = CLAIMS[figure][key]
+    assert judged(claim, minima(**holds)).outcome == "holds"
+    assert judged(claim, minima(**fails)).outcome == "fails"
+    if undecided is None:
+        assert claim.nature in ("theorem", "check")
+    else:
+        assert judged(claim, minima(**undecided)).outcome == "undecided"
+
+
+def test_figure_6_repeats_figure_5():
+    assert {claim.repeats for claim in CLAIMS["fig6"].values()} == {
+        f"petzka2021_fig5/{key}" for key in CLAIMS["fig5"] if "-" not in key
+    }
+
+
+def test_few_networks_are_not_judged_and_those_that_did_not_converge_are_counted():
+    few = minima()
+    few["diverged"][9:] = True
+    few.attrs["not_converged"] = 50
+    verdict = judged(CLAIMS["fig5"]["c1"], few)
+    assert verdict.outcome == "not run"
+    assert "of 60 networks 1 diverged, 50 did not converge" in verdict.reason
+
+
+def test_the_grid_leaves_out_what_did_not_converge_and_others_do_not_ask():
+    for key, asks in (("minima-grid", True), ("mlp-grid", False)):
+        grid = plan.load_experiment(key, "demo", find=None)
+        (*_, pack), (*_, family) = grid.packs, grid.families
+        assert grid.tabulating(grid).settings.get("converged_only", False) is asks
+        assert ("transformations" in grid.measuring(pack, family).settings) is asks
+
+
+def test_what_is_missing_after_the_transformation_is_not_counted_as_unchanged():
+    some = minima()
+    kappa = some["normalized_kappa_trace"]
+    some["normalized_kappa_trace"] = kappa.where(
+        (kappa["transformation"] == "none") | (kappa["run"] != "minima-grid-0")
+    )
+    verdict = judged(CLAIMS["fig7"]["c1"], some)
+    assert [entry["n"] for entry in verdict.evidence] == [59, 60]
+    none = some.where(some["transformation"] == "none")
+    none = none.assign(train_loss=some["train_loss"], generalization_gap=some["generalization_gap"])
+    none["diverged"] = some["diverged"]
+    assert judged(CLAIMS["fig7"]["c1"], none).outcome == "not run"
+    assert judged(CLAIMS["fig7"]["c3"], none).outcome == "not run"
+
+
+def framed(key, tables):
+    figure = next(each for each in plan.figures() if each.target == f"petzka2021_{key}")
+    return figures.frame_of(figure.settings, tables, {})
+
+
+def test_figures_show_the_numbers_that_the_claims_compare():
+    frame = framed("fig5", {"minima-grid": minima()})
+    facts = frame[frame["row"] == "rho"].set_index("measure")
+    np.testing.assert_allclose(facts["rho"][[*RHOS]], [*RHOS.values()], atol=1e-12)
+    evidence = ResultTables({"minima-grid": minima()})
+    verdict = CLAIMS["fig5"]["c1"].judge(evidence)
+    reported = {e["quantity"]: e for e in verdict.evidence if "rho(kappa, g" in e["quantity"]}
+    (kappa,) = (e for name, e in reported.items() if " - " not in name)
+    for name, column in (("value", "rho"), ("low", "low"), ("high", "high")):
+        assert kappa[name] == pytest.approx(facts[column]["kappa"])
+    runs = frame[(frame["row"] == "run") & (frame["measure"] == "norm")]
+    line = np.polyfit(runs["x"], runs["gap"], 1)
+    np.testing.assert_allclose(facts.loc["norm", ["slope", "intercept"]].astype(float), line)
+    after = framed("fig7", {"minima-grid": minima(after=0.2)})
+    after = after[after["row"] == "rho"].set_index("measure")["rho"]
+    assert after["kappa_after"] == pytest.approx(0.95)
+    assert after["trace_after"] == pytest.approx(0.2)
+    other = framed("fig8", {"minima-grid": minima()})
+    other = other[other["row"] == "rho"].set_index("measure")["rho"]
+    assert other["kappa_before_last"] == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("kept", [60, 1, 0])
+def test_the_figures_are_drawn_of_any_number_of_networks(kept):
+    some = minima()
+    some["diverged"][kept:] = True
+    some.attrs |= {"data": "digits", "extent": f"{kept} networks", "stands_in_for": ""}
+    for figure in plan.figures():
+        if figure.paper == "petzka2021" and figure.experiments == ["minima-grid"]:
+            files = figures.make(figure.settings, {"minima-grid": some}, {})
+            assert {*files} == {"csv", "pdf", "svg", "png"}
+            text = files["csv"].decode()
+            assert text.count("run,") - 1 == kept * text.count("\nrho,")

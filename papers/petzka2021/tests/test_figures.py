@@ -1,10 +1,7 @@
 """Figures of simulations: what is drawn is what the tables say, and the figure says so."""
 
-from __future__ import annotations
-
 import importlib
 import io
-from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -12,8 +9,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from flatlab.lab import figures as plotting
-from flatlab.lab import plan
+from flatlab.lab import figures, plan
 from flatlab.lab.figures import lines, render
 from flatlab.lab.kinds.simulation import tabulate
 
@@ -22,7 +18,6 @@ SMALL = {
     "locally-constant-labels": {"datasets": 6, "training_size": 40, "test_size": 40},
     "representativeness": {"separations": [0.5, 4.0], "repeats": 3, "size": 120},
 }
-EXPERIMENTS = Path(__file__).resolve().parents[3] / "experiments"
 TARGETS = [figure for figure in plan.figures() if {*figure.experiments} <= {*SMALL}]
 
 
@@ -30,7 +25,7 @@ TARGETS = [figure for figure in plan.figures() if {*figure.experiments} <= {*SMA
 def tables():
     made = {}
     for key, changes in SMALL.items():
-        simulation = plan.load_experiment(EXPERIMENTS, key, "demo", find=None)
+        simulation = plan.load_experiment(key, "demo", find=None)
         (settings,) = simulation.packs.values()
         module = importlib.import_module(plan.module_of("simulations", key))
         about = simulation.tabulating(simulation).settings
@@ -42,9 +37,9 @@ def tables():
 def test_a_figure_of_simulations_is_made_and_its_csv_holds_its_frame(figure, tables, monkeypatch):
     monkeypatch.setattr(render, "FORMATS", ("svg",))
     shown = {key: tables[key] for key in figure.experiments}
-    files = plotting.make(figure.settings, shown, {})
-    assert files == plotting.make(figure.settings, shown, {})
-    frame = plotting.frame_of(figure.settings, shown, {})
+    files = figures.make(figure.settings, shown, {})
+    assert files == figures.make(figure.settings, shown, {})
+    frame = figures.frame_of(figure.settings, shown, {})
     pd.testing.assert_frame_equal(pd.read_csv(io.BytesIO(files["csv"])), frame, check_dtype=False)
     text = files["svg"].decode()
     assert f"{figure.cited}: {figure.title.split(',')[0]}" in text
@@ -56,7 +51,7 @@ def figure(key):
 
 
 def framed(key, tables):
-    return plotting.frame_of(figure(key), tables, {})
+    return figures.frame_of(figure(key), tables, {})
 
 
 def test_a_point_of_figure_3_is_the_mean_of_its_batches(tables):

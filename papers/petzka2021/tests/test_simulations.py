@@ -1,19 +1,171 @@
-"""Simulations: their data are what they say, their tables repeat."""
-
-from pathlib import Path
+"""Simulations of petzka2021: measures of linear models, data and tables."""
 
 import numpy as np
 import pytest
 import xarray as xr
 from msgspec.structs import replace
+from scipy import integrate
+from scipy.stats import truncnorm
 
 from flatlab.core.options import options_of
+from flatlab.core.registry import experiment_files
 from flatlab.core.schema import describe
 from flatlab.lab import plan
 from flatlab.lab.plan import PlanError
-from flatlab.simulations import locally_constant_labels, representativeness
+from flatlab.simulations import _ridge, locally_constant_labels, representativeness
 from flatlab.simulations._data import RANGE, Extractor, draw, rescaled
-from flatlab.simulations._ridge import LOSSES, ridge
+from flatlab.simulations._ridge import (
+    LOSSES,
+    Linear,
+    approximated_bound,
+    loss_nearby,
+    normalized,
+    one_coordinate,
+    relative_flatness,
+    ridge,
+)
+
+RNG = np.random.default_rng(3)
+FEATURES = RNG.normal(size=(40, 5)) * [1, 2, 0.5, 1, 3] + [0, 1, 0, -2, 0]
+TARGETS = np.where(RNG.random(40) < 0.5, -1.0, 1.0)
+WEIGHT = RNG.normal(size=(3, 5))
+MODEL = Linear(0.4 * RNG.normal(size=5), 0.1)
+
+
+def by_definition(weight, features, targets, loss):
+    """Sum over s, s' of <w_s, w_s'> Tr H_{s,s'}, H from automatic differentiation."""
+    import torch
+
+    w = torch.tensor(weight)
+    inputs, targets = torch.tensor(features), torch.tensor(targets)
+    hessian = torch.autograd.functional.hessian(lambda w: loss(inputs @ w.T, targets), w)
+    traces = torch.einsum("atbt->ab", hessian)
+    return float(((w @ w.T) * traces).sum())
+
+
+def test_relative_flatness_is_that_of_the_explicit_hessian():
+    import torch
+
+    outputs = FEATURES @ WEIGHT.T
+    targets = RNG.normal(size=outputs.shape)
+    identity = np.broadcast_to(2 * np.eye(3), (40, 3, 3))
+    explicit = by_definition(WEIGHT, FEATURES, targets, lambda f, y: ((f - y) ** 2).sum(1).mean())
+    assert relative_flatness(WEIGHT, FEATURES, identity) == pytest.approx(explicit, rel=1e-12)
+    p = np.exp(outputs) / np.exp(outputs).sum(axis=1, keepdims=True)
+    curvature = p[:, :, None] * np.eye(3) - p[:, :, None] * p[:, None, :]
+    classes = RNG.integers(3, size=40)
+    explicit = by_definition(WEIGHT, FEATURES, classes, torch.nn.functional.cross_entropy)
+    assert relative_flatness(WEIGHT, FEATURES, curvature) == pytest.approx(explicit, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["squared", "cross-entropy"])
+def test_curvatures_are_second_derivatives(name):
+    f, h = np.linspace(-3, 3, 7), 1e-4
+    value = LOSSES[name].value
+    second = (value(f + h, 1.0) - 2 * value(f, 1.0) + value(f - h, 1.0)) / h**2
+    assert LOSSES[name].curvature(f) == pytest.approx(second, abs=1e-5)
+
+
+def test_zero_one_loss_counts_an_output_of_zero_as_an_error():
+    value = LOSSES["zero-one"].value
+    assert value(np.array([0.2, -0.2, 0.0, 3.0]), np.array([1, 1, 1, -1])).tolist() == [0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 1.0, 50.0])
+def test_ridge_regression_is_that_of_scikit_learn(alpha):
+    from sklearn.linear_model import Ridge, RidgeClassifier
+
+    model = ridge(FEATURES, TARGETS, alpha)
+    theirs = Ridge(alpha=alpha).fit(FEATURES, TARGETS)
+    assert model.weight == pytest.approx(theirs.coef_, rel=1e-9)
+    assert model.intercept == pytest.approx(theirs.intercept_, rel=1e-9)
+    classifier = RidgeClassifier(alpha=alpha).fit(FEATURES, TARGETS)
+    assert model(FEATURES) == pytest.approx(classifier.decision_function(FEATURES), rel=1e-9)
+
+
+def test_normalization_keeps_the_function_and_gives_unit_deviation():
+    scaled, divided, constant = normalized(WEIGHT, FEATURES, "deviation")
+    assert divided @ scaled.T == pytest.approx(FEATURES @ WEIGHT.T)
+    assert divided.std(axis=0) == pytest.approx(np.ones(5))
+    assert not constant.any()
+    _, divided, _ = normalized(WEIGHT, FEATURES, "variance")
+    assert divided.std(axis=0) == pytest.approx(1 / FEATURES.std(axis=0))
+
+
+def test_constant_features_are_left_out_and_marked():
+    dead = FEATURES.copy()
+    dead[:, 2], dead[:, 4] = 0.0, 7.3
+    scaled, divided, constant = normalized(WEIGHT, dead, "deviation")
+    assert constant.tolist() == [False, False, True, False, True]
+    assert np.isfinite(divided).all()
+    assert (scaled.shape, divided.shape) == ((3, 3), (40, 3))
+
+
+@pytest.mark.parametrize(("dimension", "sigma"), [(1, 1.0), (2, 0.7), (3, 1.0), (8, 1.0), (8, 0.3)])
+def test_one_coordinate_of_a_truncated_normal_has_the_moments_of_the_integral(dimension, sigma):
+    """E|xi|^2/h^2 by the radial integral is m times the second moment of one coordinate."""
+    nodes, probabilities = one_coordinate(dimension, sigma)
+
+    def radial(power):
+        def density(r):
+            return r ** (dimension - 1 + power) * np.exp(-(r**2) / (2 * sigma**2))
+
+        return integrate.quad(density, 0, 1)[0]
+
+    assert probabilities.sum() == pytest.approx(1)
+    assert probabilities @ nodes == pytest.approx(0, abs=1e-14)
+    second = dimension * probabilities @ nodes**2
+    assert second == pytest.approx(radial(2) / radial(0), rel=1e-4 if dimension == 2 else 1e-8)
+
+
+def test_in_one_dimension_it_is_the_truncated_normal_distribution():
+    nodes, probabilities = one_coordinate(1, 0.5)
+    expected = truncnorm(-2, 2, scale=0.5).expect(np.cos)
+    assert probabilities @ np.cos(nodes) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["squared", "cross-entropy"])
+def test_the_loss_nearby_is_that_of_draws_in_all_dimensions(name):
+    draws = RNG.normal(size=(400_000, 5))
+    inside = draws[np.linalg.norm(draws, axis=1) < 1]
+    delta, loss = 0.8, LOSSES[name]
+    found = loss_nearby(loss, MODEL, FEATURES[:3], TARGETS[:3], delta)
+    for features, label, value in zip(FEATURES[:3], TARGETS[:3], found, strict=True):
+        moved = features + delta * np.linalg.norm(features) * inside
+        losses = loss.value(MODEL(moved), label)
+        assert value == pytest.approx(losses.mean(), abs=5 * losses.std() / len(losses) ** 0.5)
+
+
+def test_the_squared_loss_nearby_is_the_flatness_term_of_a_sphere_shrunk():
+    """It is (f - y)^2 + |w|^2 E|xi|^2 / m, whose mean is delta^2/(2m) kappa where |xi| = h."""
+    loss, delta = LOSSES["squared"], 0.1
+    rise = loss_nearby(loss, MODEL, FEATURES, TARGETS, delta) - loss.value(MODEL(FEATURES), TARGETS)
+    nodes, probabilities = one_coordinate(5)
+    curvature = loss.curvature(TARGETS)[:, None, None]
+    kappa = relative_flatness(MODEL.weight[None], FEATURES, curvature)
+    share = 5 * probabilities @ nodes**2
+    assert share < 1
+    assert rise.mean() == pytest.approx(share * approximated_bound(delta, 5, kappa, 0.0))
+
+
+def test_representativeness_is_its_definition_fold_by_fold():
+    loss, folds = LOSSES["squared"], np.array_split(np.arange(40), 4)
+
+    def fit(features, labels):
+        return ridge(features, labels, 1.0)
+
+    parts = []
+    for fold in folds:
+        rest = np.setdiff1d(np.arange(40), fold)
+        model = fit(FEATURES[rest], TARGETS[rest])
+        risk = np.mean([(model(FEATURES[i]) - TARGETS[i]) ** 2 for i in fold])
+        near = [loss_nearby(loss, model, FEATURES[[i]], TARGETS[[i]], 0.3)[0] for i in rest]
+        parts.append(risk - np.mean(near))
+    found = _ridge.representativeness(loss, fit, FEATURES, TARGETS, folds, 0.3)
+    assert found == pytest.approx(np.mean(parts), rel=1e-12)
+    bound = approximated_bound(0.3, 5, 2.0, found)
+    assert bound == pytest.approx(0.09 / 10 * 2.0 + found)
+
 
 LABELS = locally_constant_labels.Options(
     separations=[0.1, 1.0, 4.0],
@@ -25,21 +177,20 @@ LABELS = locally_constant_labels.Options(
     flipped=0.001,
     seed=0,
 )
-EXPERIMENTS = Path(plan.__file__).parents[2] / "experiments"
 
 
-def settings_of(name: str, scale: str = "demo") -> dict:
+def settings_of(name, scale="demo"):
     """The settings of the project's experiment of a simulation."""
-    experiment = plan.load_experiment(EXPERIMENTS, name, scale, find=None)
+    experiment = plan.load_experiment(name, scale, find=None)
     return dict(experiment.packs["all"])
 
 
-def representativeness_options(**changes: object) -> representativeness.Options:
+def representativeness_options(**changes):
     return representativeness.Options(**{**settings_of("representativeness"), **changes})
 
 
 @pytest.mark.parametrize("name", plan.keys_of("simulations"))
-def test_every_simulation_is_an_experiment_and_says_what_its_settings_mean(name: str) -> None:
+def test_every_simulation_is_an_experiment_and_says_what_its_settings_mean(name):
     keys = describe(options_of("simulations", name))
     assert all(meaning for _, _, meaning in keys)
     for scale in plan.SCALES:
@@ -56,17 +207,15 @@ def test_every_simulation_is_an_experiment_and_says_what_its_settings_mean(name:
         ("locally-constant-labels", "{exact: 3", "{exakt: 3", "batches: unknown name 'exakt'"),
     ],
 )
-def test_wrong_settings_are_refused_before_anything_runs(
-    name: str, old: str, new: str, message: str, tmp_path: Path
-) -> None:
-    content = (EXPERIMENTS / f"{name}.yaml").read_text()
+def test_wrong_settings_are_refused_before_anything_runs(name, old, new, message, tmp_path):
+    content = experiment_files()[name].read_text()
     assert old in content
     (tmp_path / f"{name}.yaml").write_text(content.replace(old, new))
     with pytest.raises(PlanError, match=message):
-        plan.load_experiment(tmp_path, name, "demo", find=None)
+        plan.read_experiment(tmp_path / f"{name}.yaml", "demo", find=None)
 
 
-def test_clusters_lie_at_vertices_and_alternate_in_class() -> None:
+def test_clusters_lie_at_vertices_and_alternate_in_class():
     """Centres from the means of many points: coordinates +-c, the smallest distance 2c."""
     features, labels = draw(np.random.default_rng(0), 50.0, 4000)
     signs, place = np.unique(np.sign(features[:, :6]), axis=0, return_inverse=True)
@@ -79,14 +228,14 @@ def test_clusters_lie_at_vertices_and_alternate_in_class() -> None:
     assert labels.sum() == 0
 
 
-def test_redundant_features_are_combinations_of_the_others() -> None:
+def test_redundant_features_are_combinations_of_the_others():
     features, labels = draw(np.random.default_rng(1), 1.0, 200)
     assert features.shape == (200, 8)
     assert np.linalg.matrix_rank(features) == 6
     assert set(labels) == {-1.0, 1.0}
 
 
-def test_labels_are_drawn_anew_at_the_rate_that_is_asked_for() -> None:
+def test_labels_are_drawn_anew_at_the_rate_that_is_asked_for():
     changed = []
     for share in (0.0, 0.2):
         features, labels = draw(np.random.default_rng(2), 50.0, 8000, flipped=share)
@@ -97,7 +246,7 @@ def test_labels_are_drawn_anew_at_the_rate_that_is_asked_for() -> None:
     assert changed[1] == pytest.approx(0.1, abs=0.02)  # half of what is drawn anew is as before
 
 
-def test_inputs_of_an_extractor_have_the_features_that_are_asked_for() -> None:
+def test_inputs_of_an_extractor_have_the_features_that_are_asked_for():
     generator = np.random.default_rng(0)
     features, _ = draw(generator, 1.0, 300)
     extractor = Extractor(generator, 8)
@@ -109,7 +258,7 @@ def test_inputs_of_an_extractor_have_the_features_that_are_asked_for() -> None:
     assert extractor.inverse((features / np.abs(features).max()).astype(np.float32)) is None
 
 
-def test_an_extractor_that_no_factor_suits_is_drawn_anew_and_counted() -> None:
+def test_an_extractor_that_no_factor_suits_is_drawn_anew_and_counted():
     """Its biases alone lead out of the range: a ladder of factors would have no end."""
     paper = settings_of("locally-constant-labels", "paper")
     options = locally_constant_labels.Options(**paper)
@@ -125,7 +274,7 @@ def test_an_extractor_that_no_factor_suits_is_drawn_anew_and_counted() -> None:
     assert table.attrs["extent"].endswith("cannot be inverted, drawn anew: 2")
 
 
-def test_without_the_tanh_in_the_inverse_the_features_are_others() -> None:
+def test_without_the_tanh_in_the_inverse_the_features_are_others():
     """And they are the ones of a network of linear layers."""
     generator = np.random.default_rng(0)
     features = draw(generator, 1.0, 100)[0].astype(np.float32)
@@ -139,7 +288,7 @@ def test_without_the_tanh_in_the_inverse_the_features_are_others() -> None:
     assert np.abs(seen - features).mean() > 0.1
 
 
-def test_the_table_of_labels_has_what_a_loop_over_its_data_finds() -> None:
+def test_the_table_of_labels_has_what_a_loop_over_its_data_finds():
     table = locally_constant_labels.table(LABELS)
     for part in ("3 class separations", "60 training and 80 test", "2 (exact)"):
         assert part in table.attrs["extent"]
@@ -162,7 +311,7 @@ def test_the_table_of_labels_has_what_a_loop_over_its_data_finds() -> None:
     assert np.isfinite(table["gap"].sel(variant="exact")).all()
 
 
-def test_the_authors_code_scales_weights_and_not_features() -> None:
+def test_the_authors_code_scales_weights_and_not_features():
     sample = locally_constant_labels.make("code", np.random.default_rng(4), 1.0, LABELS)
     flatness, risks = locally_constant_labels.measure(sample, 60, "code")
     inside = sample.features[:60]
@@ -174,7 +323,7 @@ def test_the_authors_code_scales_weights_and_not_features() -> None:
     assert risks[0].tolist() == pytest.approx([square[:60].mean(), square[60:].mean()])
 
 
-def test_the_table_of_representativeness_has_bounds_made_of_its_parts() -> None:
+def test_the_table_of_representativeness_has_bounds_made_of_its_parts():
     options = representativeness_options(separations=[0.5, 4.0], repeats=2, size=180, inner_folds=4)
     table = representativeness.table(options)
     paper, code = (table.sel(variant=variant) for variant in ("paper", "code"))
@@ -187,13 +336,13 @@ def test_the_table_of_representativeness_has_bounds_made_of_its_parts() -> None:
     xr.testing.assert_identical(table, again)
 
 
-def test_folds_are_a_partition() -> None:
+def test_folds_are_a_partition():
     parts = representativeness.partition(np.random.default_rng(0), 10, 3)
     assert sorted(np.concatenate(parts)) == list(range(10))
     assert [len(part) for part in parts] == [4, 3, 3]
 
 
-def test_the_gap_of_representativeness_is_that_of_a_model_of_the_other_folds() -> None:
+def test_the_gap_of_representativeness_is_that_of_a_model_of_the_other_folds():
     options = representativeness_options()
     generator = np.random.default_rng(0)
     features, labels = draw(generator, 1.0, 90)

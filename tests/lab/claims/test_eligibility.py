@@ -10,9 +10,8 @@ from scipy.stats import pearsonr, t
 from flatlab.lab.claims import verify
 from flatlab.papers.chen2026.claims import CLAIMS
 from flatlab.stats import Verdict
-from papers.chen2026.tests.correlations import PLOTS
-from papers.chen2026.tests.curves import CASES as OF_CURVES
-from papers.chen2026.tests.curves import CLAIMS as BY_FIGURE
+from papers.chen2026.tests.cases import CLAIMS as BY_FIGURE
+from papers.chen2026.tests.cases import OF_CURVES, PLOTS
 from tests.synthetic.claim_tables import (
     BEGINS,
     BOUND,

@@ -11,11 +11,12 @@ from flatlab.lab.publish.networks import Interval, PublishedNetworks
 from flatlab.lab.tables.networks import Networks
 from flatlab.papers.beyond import fig9
 from flatlab.papers.beyond._bottleneck import GRID
-from flatlab.papers.beyond.claims_representations import REPRESENTATIONS
+from flatlab.papers.beyond.claims import CLAIMS
 from papers.beyond.tests.bottleneck_tables import table
 
 ROOT = Path(__file__).resolve().parents[3]
 TITLE = "## Inner layers and neural collapse"
+OF_LAYERS = {figure: CLAIMS[figure] for figure in ("fig7", "fig8", "fig9")}
 
 
 @pytest.fixture
@@ -33,9 +34,9 @@ def page(monkeypatch):
 
     def verdict(scale, claim):
         figure, key = claim.removeprefix("beyond_").split("/")
-        if figure not in REPRESENTATIONS:
+        if figure not in OF_LAYERS:
             return verdicts(scale, claim)
-        return REPRESENTATIONS[figure][key].judge(ResultTables({GRID: made})).outcome
+        return OF_LAYERS[figure][key].judge(ResultTables({GRID: made})).outcome
 
     def estimate(scale, target, column, **row):
         if target != "beyond_fig9":
@@ -71,7 +72,7 @@ def test_it_is_there_with_the_results_and_not_before(page, monkeypatch):
 
 def test_every_statement_has_a_row():
     text = (ROOT / findings.TEMPLATE).read_text()
-    for figure, claims in REPRESENTATIONS.items():
+    for figure, claims in OF_LAYERS.items():
         for key in claims:
             assert f'"{figure}/{key}"' in text, (figure, key)
 

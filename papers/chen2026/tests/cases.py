@@ -1,0 +1,153 @@
+"""Claims of chen2024 and chen2026: changes of tables for which each holds, fails, is undecided."""
+
+from flatlab.papers.chen2024.claims import CLAIMS as OF_2024
+from flatlab.papers.chen2026.claims import CLAIMS as OF_2026
+from tests.synthetic.claim_tables import (
+    ACCURACY,
+    BOUND,
+    DIMENSION,
+    DOWN,
+    GAP,
+    KAPPA,
+    MLS,
+    NMLS,
+    NONE,
+    TEST_LOSS,
+    UP,
+    VOLUME,
+    WEAK,
+    WEIGHTS,
+    B,
+    C,
+    D,
+    G,
+    S,
+)
+
+Loadings = dict[str, float]
+COMPRESSED = {S: UP, MLS: UP, NMLS: UP, VOLUME: UP}
+OF_PLOTS = {
+    "c1": ({NMLS: UP, BOUND: UP}, {NMLS: UP, BOUND: DOWN}, {NMLS: UP}),
+    "c2": (COMPRESSED, {**COMPRESSED, NMLS: DOWN}, {**COMPRESSED, NMLS: NONE}),
+    "c3": ({VOLUME: UP, MLS: UP}, {VOLUME: UP, MLS: DOWN}, {VOLUME: UP}),
+    "c4": ({S: UP, MLS: UP}, {S: UP, VOLUME: UP}, {S: UP, MLS: UP, VOLUME: UP}),
+    "c5": (
+        {S: UP, MLS: UP, VOLUME: UP},
+        {S: UP, DIMENSION: DOWN, VOLUME: UP},
+        {S: UP, MLS: UP, VOLUME: UP, DIMENSION: UP},
+    ),
+    "c6": ({S: UP, GAP: UP}, {S: UP, GAP: DOWN}, {S: UP}),
+    "c7": (
+        {GAP: UP, BOUND: UP, MLS: UP, NMLS: UP},
+        {GAP: UP, BOUND: UP, MLS: DOWN, NMLS: UP},
+        {GAP: UP, BOUND: UP, NMLS: UP},
+    ),
+    "c8": (COMPRESSED, {**COMPRESSED, NMLS: WEAK, GAP: UP}, {**COMPRESSED, GAP: UP}),
+    "c9": ({KAPPA: UP, GAP: DOWN}, {KAPPA: UP, GAP: UP}, {KAPPA: UP, GAP: 0.3 / UP}),
+    "c10": ({MLS: UP, D: DOWN}, {MLS: UP, D: UP}, {MLS: UP}),
+    "c11": ({MLS: UP, C: UP}, {MLS: UP, C: DOWN}, {MLS: UP}),
+    "c12": ({S: UP, MLS: UP}, {S: UP, MLS: DOWN}, {S: UP}),
+    "c14": ({KAPPA: UP}, {KAPPA: UP, GAP: DOWN}, {KAPPA: UP, GAP: -0.3 / UP}),
+    "c15": (COMPRESSED, {**COMPRESSED, MLS: NONE}, {**COMPRESSED, MLS: 0.5 / UP}),
+}
+"""Claim of a pair plot of chen2026 -> loadings: it holds, fails, is undecided."""
+
+OF_PREPRINT = {
+    "c1": ({G: 0.995, MLS: 0.995}, {MLS: UP}, {G: UP, MLS: UP}),
+    "c2": ({VOLUME: UP, S: UP, MLS: UP}, {VOLUME: UP, S: UP, MLS: DOWN}, {VOLUME: UP, S: UP}),
+    "c3": ({S: UP, TEST_LOSS: UP}, {S: UP, TEST_LOSS: DOWN}, {S: UP}),
+    "c4": (
+        {MLS: UP, TEST_LOSS: UP},
+        {VOLUME: UP, DIMENSION: UP, TEST_LOSS: UP},
+        {MLS: UP, TEST_LOSS: WEAK},
+    ),
+    "c5": (
+        {C: UP, MLS: UP, D: DOWN, TEST_LOSS: UP},
+        {C: UP, MLS: UP, D: DOWN, TEST_LOSS: DOWN},
+        {C: UP, MLS: UP, D: DOWN, TEST_LOSS: NONE},
+    ),
+}
+SHARED = [key for key in OF_PLOTS if key not in ("c10", "c11", "c12")]
+PLOTS = [("2026_figH8", "mlp-grid", key) for key in OF_PLOTS]
+PLOTS += [("2026_figH7", "vgg-grid", key) for key in SHARED]
+PLOTS += [("2026_figH9", "lenet-grid", key) for key in SHARED]
+PLOTS += [("2024_figD5", "vgg-grid", key) for key in list(OF_PREPRINT)[:4]]
+PLOTS += [("2024_figD6", "mlp-grid", key) for key in OF_PREPRINT]
+
+CLAIMS = {
+    f"{paper}_{figure}": claims
+    for paper, of_paper in (("chen2024", OF_2024), ("chen2026", OF_2026))
+    for figure, claims in of_paper.items()
+}
+SPREAD_OUT, TURNED, MIXED = {"offset": 10}, {"lr": 1, "batch": -1}, {"ramp": 0.1, "mixed": 5}
+BLURRED, OPPOSITE = {"wave": 0.3, "blurred": 2}, {"decay": -3, "wave": -0.6}
+STEADY = {
+    ("2026_figI10", "c2"): ({VOLUME: {"ramp": 2}}, {VOLUME: MIXED}),
+    ("2026_figI10", "c4"): ({ACCURACY: TURNED}, {ACCURACY: SPREAD_OUT}),
+    ("2026_fig2", "c8"): ({D: {"ramp": 9}}, {D: {"mixed": 40}}),
+    ("2026_fig2", "c5"): ({DIMENSION: {"first": -5}}, {DIMENSION: {"first": 0, "first_mixed": 5}}),
+    ("2026_figH6", "c2"): ({C: {"level": 59.5}}, {D: {"offset": 90}}),
+    ("2026_figH6", "c1"): ({C: {"level": 1.5}}, None),
+    ("2026_figI10", "c5"): ({D: {"ramp": 30, "wave": 4}}, {D: {"mixed": 40}}),
+    ("2026_figH7", "c16"): ({WEIGHTS: {"ramp": 4}}, {WEIGHTS: {"ramp": 1, "mixed": 2}}),
+    ("2026_fig3", "c4"): ({S: {"level": 5}}, {VOLUME: MIXED}),
+}
+"""(figure, claim) -> changes for which it fails, and is undecided (None: it cannot be)."""
+
+
+def on(samples, name, against, open_):
+    return {(name, samples): against}, {(name, samples): open_}
+
+
+def misclassified(figure, sensitivity):
+    """The cases of the figures of test samples."""
+    lower = {"level": 15}
+    return {
+        (figure, "c1"): on("test", S, {"ramp": -2}, MIXED),
+        (figure, "c2"): on("misclassified", S, lower, SPREAD_OUT),
+        (figure, "c3"): on("test", sensitivity, {"ramp": -2}, MIXED),
+        (figure, "c4"): on("test", VOLUME, {"ramp": 2}, MIXED),
+        (figure, "c5"): on("misclassified", VOLUME, lower, SPREAD_OUT),
+    }
+
+
+OF_CURVES = {
+    **STEADY,
+    ("2026_fig2", "c1"): ({S: TURNED}, {S: SPREAD_OUT}),
+    ("2026_fig2", "c2"): ({VOLUME: TURNED}, {NMLS: SPREAD_OUT}),
+    ("2026_fig2", "c3"): ({VOLUME: {"ramp": 2}}, {MLS: MIXED}),
+    ("2026_fig2", "c4"): ({MLS: {"wave": 3}, VOLUME: {"wave": 0}}, {MLS: BLURRED}),
+    ("2026_fig2", "c6"): (
+        {DIMENSION: {"ramp": -2, "wave": 0}, MLS: {"wave": 3}},
+        {DIMENSION: {"ramp": -2, "wave": 0.3}, MLS: BLURRED},
+    ),
+    ("2026_fig3", "c1"): ({S: TURNED}, {S: SPREAD_OUT}),
+    ("2026_fig3", "c2"): ({MLS: TURNED}, {VOLUME: SPREAD_OUT}),
+    ("2026_fig3", "c3"): ({S: {"ramp": 2}}, {NMLS: MIXED}),
+    ("2026_fig3", "c8"): STEADY["2026_fig2", "c8"],
+    ("2026_fig4", "c7"): STEADY["2026_figI10", "c4"],
+    ("2026_figH8", "c16"): STEADY["2026_figH7", "c16"],
+    ("2026_figH9", "c16"): STEADY["2026_figH7", "c16"],
+    ("2026_figI10", "c1"): ({MLS: OPPOSITE}, {NMLS: MIXED}),
+    ("2026_figI10", "c3"): ({S: TURNED}, {S: SPREAD_OUT}),
+    ("2026_figI11", "c1"): ({NMLS: OPPOSITE}, {MLS: MIXED}),
+    ("2026_figI11", "c2"): STEADY["2026_figI10", "c2"],
+    ("2026_figI11", "c3"): ({S: TURNED}, {S: SPREAD_OUT}),
+    ("2026_figI11", "c4"): STEADY["2026_figI10", "c4"],
+    ("2026_figI11", "c5"): STEADY["2026_figI10", "c5"],
+    **misclassified("2026_figJ12", MLS),
+    ("2024_fig1", "c1"): ({G: {"ramp": 2}}, {G: MIXED}),
+    ("2024_fig1", "c2"): ({VOLUME: TURNED}, {S: SPREAD_OUT}),
+    ("2024_fig1", "c3"): STEADY["2026_fig2", "c5"],
+    ("2024_fig2", "c1"): ({G: TURNED}, {G: SPREAD_OUT}),
+    ("2024_fig2", "c2"): ({VOLUME: {"ramp": 2}}, {VOLUME: MIXED}),
+    **misclassified("2024_fig3", G),
+    ("2024_figD4", "c1"): ({B: {"level": 0.5}}, None),
+    ("2024_figD4", "c2"): STEADY["2026_figH6", "c2"],
+    ("2024_figE7", "c1"): ({VOLUME: TURNED}, {VOLUME: SPREAD_OUT}),
+    ("2024_figE7", "c2"): ({G: OPPOSITE}, {G: MIXED}),
+    ("2024_figE7", "c3"): STEADY["2026_figI10", "c2"],
+    ("2024_figE8", "c1"): ({S: TURNED}, {S: SPREAD_OUT}),
+    ("2024_figE8", "c2"): ({G: OPPOSITE}, {G: MIXED}),
+    ("2024_figE8", "c3"): STEADY["2026_figI10", "c2"],
+}
