@@ -38,6 +38,6 @@ rule score:
     conda:
         "../envs/draw.yaml"
     params:
-        code=plan.fingerprint("flatlab.lab.scoreboard.page"),
+        code=plan.fingerprint("flatlab.lab.publish.scoreboard"),
     script:
         "../scripts/job.py"

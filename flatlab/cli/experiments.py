@@ -46,10 +46,10 @@ def add_arguments_estimate(parser: argparse.ArgumentParser) -> None:
 
 def run_estimate(options: argparse.Namespace) -> int:
     """Predict the number of jobs, hours and disk space of a run."""
-    from flatlab.lab.publish import forecast  # xarray, which lists of experiments do not need
+    from flatlab.lab.jobs import forecast  # xarray, which lists of experiments do not need
 
     chosen = load_plan(options.scale, options.device)
-    experiments = forecast.called(chosen, options.name)
+    experiments = forecast.experiments_named(chosen, options.name)
     times = forecast.published() | forecast.recorded(chosen, experiments=experiments)
     kinds = forecast.forecast(chosen, times, experiments)
     rows: list[Sequence[object]] = [("jobs of", "network", "to do", "done", "hours", "from")]

@@ -9,9 +9,8 @@ import argparse
 from flatlab.cli._main import add_scale, load_plan
 from flatlab.core import store
 from flatlab.lab import plan
-from flatlab.lab.publish import findings, metric_archive
-from flatlab.lab.publish.publishing import publish, publish_redrawn
-from flatlab.lab.publish.selection import built_figures
+from flatlab.lab.publish import findings, keep
+from flatlab.lab.publish.publish import built_figures, publish, publish_redrawn
 
 GROUP = "Publish"
 
@@ -61,6 +60,6 @@ def run_keep(options: argparse.Namespace) -> int:
     results/, from which `snakemake --config packs=measured` draws figures without training.
     """
     experiment = load_plan(options.scale, packs="all").experiment(options.experiment)
-    act = metric_archive.restore if options.restore else metric_archive.keep
+    act = keep.restore if options.restore else keep.keep
     print(act(experiment, options.pack))
     return 0

@@ -21,10 +21,10 @@ from flatlab.core.schema import PlanError, closest
 from flatlab.core.store import StoreError
 from flatlab.lab.jobs import bodies
 from flatlab.lab.jobs.job import running
+from flatlab.lab.jobs.standalone import Named, as_passed, described, is_done
 from flatlab.lab.plan.experiments import Experiment, PlannedJob
 from flatlab.lab.plan.fingerprint import fingerprint
 from flatlab.lab.plan.plan import Plan
-from flatlab.lab.publish.checkout import Named, as_passed, described, is_done
 
 GROUP = "Plan and run"
 

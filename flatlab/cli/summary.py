@@ -11,8 +11,8 @@ from flatlab.core import store
 from flatlab.lab import plan
 from flatlab.lab.claims.records import read_verdicts
 from flatlab.lab.figures.labels import extent_of
-from flatlab.lab.publish import comparison
-from flatlab.lab.scoreboard.board import Board
+from flatlab.lab.publish import compare
+from flatlab.lab.publish.scoreboard import Board
 
 GROUP = "Look at results"
 
@@ -119,17 +119,17 @@ def _claims(figure: plan.Figure, scale: str) -> Iterator[str]:
     yield f"  evidence: {path}"
 
 
-def _as_published(scale: str, figures: Sequence[plan.Figure]) -> comparison.Comparison:
+def _as_published(scale: str, figures: Sequence[plan.Figure]) -> compare.Comparison:
     """The published verdicts of built figures compared with theirs."""
     published_paths, built_paths = (
         [place.verdicts(figure.paper, figure.key) for figure in figures]
         for place in (plan.published_at(scale), plan.built_at(scale))
     )
     published = [read_verdicts(path) for path in published_paths if path.is_file()]
-    return comparison.compare(published, map(read_verdicts, built_paths))
+    return compare.compare(published, map(read_verdicts, built_paths))
 
 
-def _in_words(compared: comparison.Comparison, scale: str) -> str:
+def _in_words(compared: compare.Comparison, scale: str) -> str:
     same, other = len(compared.agreeing), len(compared.differing)
     if not same + other:
         return f"verdicts: none of them is published at scale {scale}"

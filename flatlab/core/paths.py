@@ -10,7 +10,7 @@ from pathlib import Path
 RESULTS = Path("results")
 PUBLISHED = RESULTS / "published"
 PROOFS = PUBLISHED / "proofs.json"
-"""Which code was proved to compute what other code computes: `flatlab prove-equal`."""
+"""Which code was proved to compute what other code computes: `tools.prove_equal`."""
 
 
 @dataclass(frozen=True)

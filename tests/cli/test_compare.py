@@ -12,7 +12,7 @@ from flatlab.core import store
 from flatlab.lab import plan
 from flatlab.lab.claims.records import read_verdicts
 from flatlab.lab.publish import comparison
-from flatlab.lab.scoreboard.board import OUTCOMES
+from flatlab.lab.publish.scoreboard import OUTCOMES
 from tests.synthetic import verdicts as synthetic
 from tests.synthetic.verdicts import estimate, verdicts, write_verdicts
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from flatlab.lab import plan
-from flatlab.lab.publish import forecast
+from flatlab.lab.jobs import forecast
 
 MLP, VGG = "mlp (width 64)", "vgg (widths 8-8-pool-16-16-pool, hidden 32-32)"
 

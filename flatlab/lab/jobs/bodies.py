@@ -99,8 +99,7 @@ def verify(job: RunningJob) -> None:
 def score(job: RunningJob) -> None:
     """Count the verdicts of all figures."""
     from flatlab.lab.claims.records import read_verdicts
-    from flatlab.lab.scoreboard.board import Board
-    from flatlab.lab.scoreboard.page import as_html
+    from flatlab.lab.publish.scoreboard import Board, as_html
 
     board = Board(map(read_verdicts, job.input))
     job.save(json=board.content, html=as_html(board))

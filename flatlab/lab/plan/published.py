@@ -34,7 +34,7 @@ def outdated(
 ) -> Iterator[str]:
     """Where published results differ from what this version computes, in a sentence per finding.
 
-    Code that was proved equal to that of a table (`flatlab prove-equal`) is no other code.
+    Code that was proved equal to that of a table (`tools.prove_equal`) is no other code.
 
     experiment_of: the experiment of a key and a scale.
     scales: those to look at.

@@ -18,7 +18,7 @@ from flatlab.core import store
 from flatlab.lab.jobs.gpus import visible_gpus
 from flatlab.lab.jobs.job import job as run_job
 from flatlab.lab.jobs.job import running
-from flatlab.lab.publish.checkout import Named
+from flatlab.lab.jobs.standalone import Named
 
 
 def fake_snakemake(folder, **more):

@@ -150,7 +150,7 @@ USES: dict[str, Uses] = {
     "lab/tables/runs.py": matching(r"table \S+-grid"),
     "cli/run.py": nothing,
     "lab/kinds/grid.py": nothing,
-    "lab/scoreboard/board.py": nothing,
+    "lab/publish/scoreboard.py": nothing,
 }
 PAPERS_WITH_CLAIMS = sorted(path.parent.name for path in (ROOT / "papers").glob("*/claims.py"))
 USES |= {f"papers/{paper}/claims.py": verdicts_of(paper) for paper in PAPERS_WITH_CLAIMS}

@@ -1,6 +1,4 @@
-"""Proof that other code computes the same, and what follows for published tables."""
-
-from __future__ import annotations
+"""Proof that other code computes the same, and what is recorded of it."""
 
 import json
 import shutil
@@ -10,37 +8,15 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab import cli
 from flatlab.core import store
-from flatlab.lab.plan import PROOFS, Plan, outdated
-from flatlab.lab.publish import checkout, proof
-from flatlab.lab.publish.equality import differences
-from flatlab.lab.publish.proof_jobs import Cut, Planned, pieces
-from tests.lab.publish.made_up import PUBLISHED, ROOT, chosen
+from flatlab.lab.jobs.standalone import Named
+from flatlab.lab.plan import PROOFS, Plan
+from tools.prove_equal import checkout
+from tools.prove_equal.__main__ import main
+from tools.prove_equal.jobs import Cut, Planned, pieces
+from tools.prove_equal.proof import Version, differences
 
-
-def entry(old, new, stage="train"):
-    return {"stage": stage, "old": old, "new": new}
-
-
-def test_tables_follow_proofs_from_code_to_code_of_their_own_stage(published):
-    path = PUBLISHED / "provenance.json"
-    made = json.loads(path.read_text())
-    [now] = made["mlp-grid"]["code"]["train"]
-    made["mlp-grid"]["code"]["train"] = ["first"]
-    store.save_json(path, made)
-
-    def is_outdated():
-        return bool([*outdated(chosen().experiment)])
-
-    proof.record([entry("first", "second")])
-    assert is_outdated()
-    proof.record([entry("second", now, "accuracy+geometry"), entry(now, "second")])
-    assert is_outdated()
-    proof.record([entry("second", now)])
-    assert not is_outdated()
-    assert len(json.loads(PROOFS.read_text())) == 4
-
+ROOT = Path(__file__).resolve().parents[2]
 
 FILE = xr.Dataset(
     {"mls": (("run", "layer"), np.array([[1.0, np.nan]])), "kept": ("run", [1])},
@@ -79,7 +55,7 @@ def test_weights_are_equal_with_what_describes_them(tmp_path):
 @pytest.fixture(scope="module")
 def planned():
     """What this project plans for all experiments at scale demo, with other code in their place."""
-    keys = [*Plan({}, ROOT / "experiments").experiments]
+    keys = [*Plan({}).experiments]
 
     def answer(code):
         config = {"papers": "all", "device": "cpu"}
@@ -103,7 +79,7 @@ def test_every_combination_of_architecture_loss_data_and_families_is_computed(pl
     assert len({*map(str, keys)}) == len(keys) < len(new.packs) / 3
     made = {path for p in found for j in p.jobs["new"] for path in j["output"].values()}
     for job in (job for piece in found for job in piece.jobs["new"]):
-        for path in checkout.Named(job["input"]):
+        for path in Named(job["input"]):
             assert path in made, path
         settings = job["params"].get("settings", {})
         if job["rule"] == "train":
@@ -133,27 +109,43 @@ def measure(*given):
 """
 
 
+FORMER = """
+class Plan:
+    def __init__(self, config, folder):
+        assert (folder / "mine.yaml").is_file()
+        self.experiments = {}
+
+fingerprint = module_of = None
+"""
+
+
+def test_a_checkout_of_the_former_layout_is_asked_in_its_way(tmp_path):
+    for name, content in {"experiments/mine.yaml": "", "flatlab/plan.py": FORMER}.items():
+        store.replace(tmp_path / "old" / name, content.encode())
+    version = Version(tmp_path / "old", tmp_path / "results", {})
+    answer = version.ask("plan", {"experiments": {"demo": ["mine"]}})
+    assert answer == {"demo": {"experiments": {}, "data": {}}}
+
+
 def test_what_both_compute_alike_is_recorded_and_what_differs_is_named(
     tmp_path, monkeypatch, capsys
 ):
     """The older code differs in a loss without effect, and in the value of one quantity."""
-    old = tmp_path / "old"
-    for name in ("flatlab", "scripts", "experiments"):
-        shutil.copytree(ROOT / name, old / name, ignore=shutil.ignore_patterns("__pycache__"))
+    old, here = tmp_path / "old", tmp_path / "here"
+    for name in ("flatlab", "scripts", "papers"):
+        ignored = shutil.ignore_patterns("__pycache__", "tests")
+        shutil.copytree(ROOT / name, old / name, ignore=ignored)
     with (old / "flatlab/losses/__init__.py").open("a") as file:
         file.write("\nUNUSED = 1\n")
-    path = old / "flatlab/metrics/linear.py"
-    path.write_text(f"{path.read_text()}{TWICE}")
-    here = tmp_path / "here"
+    with (old / "papers/andriushchenko2023/metrics/linear.py").open("a") as file:
+        file.write(TWICE)
     for name in ("provenance.json", "tables/linear-grid.zarr.zip"):
-        target = here / "results/published/demo" / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / "results/published/demo" / name, target)
-    (here / "experiments").symlink_to(ROOT / "experiments")
+        content = (ROOT / "results/published/demo" / name).read_bytes()
+        store.replace(here / "results/published/demo" / name, content)
     (here / "config.yaml").touch()
     monkeypatch.chdir(here)
-    command = ["prove-equal", str(old), "linear-grid", "--iterations=5", "--networks=1"]
-    assert cli.main(command) == 1
+    command = [str(old), "linear-grid", "--iterations=5", "--networks=1"]
+    assert main(command) == 1
     said = capsys.readouterr().out
     assert "DIFFERS" in said
     assert "other values of" in said
@@ -164,5 +156,12 @@ def test_what_both_compute_alike_is_recorded_and_what_differs_is_named(
     assert proved["iterations"] == 5
     assert (evidence["experiment"], evidence["files"]) == ("linear-grid", 4)
     dates = {path: path.stat().st_mtime for path in Path("results/proof").rglob("*.zarr.zip")}
-    assert cli.main(command) == 1
+    assert main(command) == 1
     assert dates == {path: path.stat().st_mtime for path in dates}, "computed again"
+
+
+def test_what_is_no_checkout_and_no_table_is_a_sentence(tmp_path, capsys):
+    assert main([str(tmp_path)]) == 1
+    assert "is no checkout: it has no scripts/train.py" in capsys.readouterr().err
+    assert main([str(ROOT), "linear-gird"]) == 1
+    assert "no table of 'linear-gird' is published" in capsys.readouterr().err

@@ -51,7 +51,7 @@ class Piece:
 class Planned:
     """What one version plans.
 
-    answer: what `flatlab.lab.publish.checkout.planned` returns.
+    answer: what `tools.prove_equal.checkout.planned` returns.
     """
 
     def __init__(self, answer: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from flatlab.core import store
 from flatlab.lab import plan
 from flatlab.lab.plan import Experiment
-from flatlab.lab.publish.publishing import check_budget
+from flatlab.lab.publish.publish import check_budget
 
 
 def keep(experiment: Experiment, packs: Sequence[str] = ()) -> str:
@@ -31,7 +31,8 @@ def keep(experiment: Experiment, packs: Sequence[str] = ()) -> str:
     for path in files:
         store.load_dataset(path)  # raises if the file is missing or damaged
     with tempfile.TemporaryDirectory() as folder:
-        copies = {_kept(record): record for record in _records(files)}
+        # Files that were computed elsewhere may have no record.
+        copies = {_kept(path): path for path in map(plan.record_of, files) if path.is_file()}
         for number, path in enumerate(files):
             compressed = copies[_compressed(path)] = Path(folder, str(number))
             compressed.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
@@ -88,8 +89,3 @@ def _checked(path: Path, copy: Path) -> bytes:
         remedy = f"get it back with: git checkout -- {path}"
         raise store.StoreError(f"{path} is damaged; {remedy}") from None
     return content
-
-
-def _records(files: Iterable[Path]) -> list[Path]:
-    """The records beside files; files computed elsewhere may have none."""
-    return [record for record in map(plan.record_of, files) if record.is_file()]

@@ -31,7 +31,8 @@ class TimedJob(NamedTuple):
     """One job, finished or not.
 
     stage: `train`, or the family that it measures.  kind, network, work: those of its
-    `flatlab.lab.plan.PlannedJob`.  file: its output.  stops: whether it may end before all of its work.
+    `flatlab.lab.plan.PlannedJob`.  file: its output.  stops: whether it may end before all of its
+    work.
     """
 
     stage: str
@@ -70,7 +71,7 @@ def jobs_of(
 
     experiments: by default those of the figures that the configuration names.
     """
-    shown = set(_configured(chosen) if experiments is None else experiments)
+    shown = set(experiments_named(chosen) if experiments is None else experiments)
     for key in with_needs(chosen, scale, shown):
         experiment = chosen.experiment(key, scale)
         for pack in experiment.packs:
@@ -85,23 +86,19 @@ def jobs_of(
                     yield TimedJob(name, scale, *about, Path(file), stops)
 
 
-def _configured(chosen: plan.Plan) -> set[str]:
-    return {key for figure in chosen.figures for key in figure.experiments}
-
-
 def with_needs(chosen: plan.Plan, scale: str, experiments: Collection[str]) -> list[str]:
     needed = {other for key in experiments for other in chosen.experiment(key, scale).needs()}
     return sorted({*experiments, *needed})
 
 
-def called(chosen: plan.Plan, names: Sequence[str]) -> set[str]:
+def experiments_named(chosen: plan.Plan, names: Sequence[str] = ()) -> set[str]:
     """The experiments that names of experiments, figures and papers mean; `all` is all papers.
 
     Without names, those of the figures that the configuration names. Raises `PlanError` for an
     unknown name.
     """
     if not names:
-        return _configured(chosen)
+        return {key for figure in chosen.figures for key in figure.experiments}
     keys: set[str] = set()
     for name in names:
         figures = [figure for paper in chosen.papers.values() for figure in paper]
@@ -199,11 +196,7 @@ def _most_alike(
 
     def unlike(name: str) -> tuple[bool, float]:
         _, work, jobs = known[name]
-        return _architecture(name) != _architecture(network), abs(log(work / jobs / mean))
+        architectures = {each.partition(" (")[0] for each in (name, network)}  # without widths
+        return len(architectures) > 1, abs(log(work / jobs / mean))
 
     return min(known, key=unlike)
-
-
-def _architecture(network: str) -> str:
-    """Of a network in words, without its widths: vgg."""
-    return network.partition(" (")[0]

@@ -1,5 +1,7 @@
 """Prove that this code computes what an older checkout computes, so that its tables stay current.
 
+    python -m tools.prove_equal OLD_CHECKOUT [EXPERIMENT ...] [--forecast]
+
 Both train and measure one pack of every combination of architecture, loss, data set and families
 that published tables have, cut to some iterations of some networks, and the results are compared
 byte for byte. What is equal is recorded in results/published/proofs.json, for you to commit.
@@ -8,19 +10,32 @@ Interrupted, it goes on where it stopped.
 
 import argparse
 import os
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from flatlab.cli._main import add_device, add_scale, load_plan
 from flatlab.core.paths import PROOFS, RESULTS, published_at
 from flatlab.core.registry import PACKAGE
-from flatlab.core.schema import PlanError, closest
+from flatlab.core.schema import PlanError, Refusal, closest
 from flatlab.core.store import load_json
+from flatlab.lab.jobs import forecast
 from flatlab.lab.plan.published import published_scales
-from flatlab.lab.publish import forecast
-from flatlab.lab.publish.proof import Proof, Version, record
-from flatlab.lab.publish.proof_jobs import Cut
+from tools.prove_equal.jobs import Cut
+from tools.prove_equal.proof import Proof, Version, record
 
-GROUP = "Publish"
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prove it as far as it is so; returns the exit status."""
+    description, _, rest = (__doc__ or "").partition("\n\n")
+    parser = argparse.ArgumentParser("python -m tools.prove_equal", description=description)
+    parser.epilog = rest.partition("\n\n")[2]
+    add_arguments(parser)
+    try:
+        return run(parser.parse_args(arguments))
+    except Refusal as error:
+        print(f"prove_equal: {error}", file=sys.stderr)
+        return 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -99,3 +114,7 @@ def _seconds(device: str) -> dict[tuple[str, str], float]:
         for (kind, network, where), (seconds, work, _) in times.items()
         if where == device and work
     }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -19,8 +19,8 @@ from flatlab.lab.claims.records import (
     read_verdicts,
 )
 from flatlab.lab.plan.plan import Plan
-from flatlab.lab.publish.provenance import origin
-from flatlab.lab.scoreboard.board import OUTCOMES
+from flatlab.lab.publish.publish import origin
+from flatlab.lab.publish.scoreboard import OUTCOMES
 from flatlab.stats.verdict import REPORTED, Outcome
 
 

@@ -3,7 +3,8 @@
 Both train and measure one pack of every combination that published tables have, each with its own
 code in processes of its own. Fingerprints of code whose results are equal byte for byte are
 recorded in `results/published/proofs.json`, and tables that the older code made do not count as
-made with other code any more (`flatlab.lab.plan.published`).
+made with other code any more (`flatlab.lab.plan.published`). Every array is compared byte for byte,
+and of weights what describes them, apart from names that changed.
 """
 
 import json
@@ -11,18 +12,19 @@ import os
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from flatlab.core.paths import PROOFS, record_of
 from flatlab.core.progress import Progress
 from flatlab.core.schema import Refusal
-from flatlab.core.store import RENAMED, load_json, save_json
+from flatlab.core.store import RENAMED, load_dataset, load_json, load_weights, save_json
 from flatlab.lab.jobs.job import commit_of
-from flatlab.lab.publish.equality import contents, differences
-from flatlab.lab.publish.proof_jobs import Change, Cut, Piece, Planned, pieces
+from tools.prove_equal.jobs import Change, Cut, Piece, Planned, pieces
 
 DRIVER = Path(__file__).with_name("checkout.py")
 
@@ -192,3 +194,52 @@ def record(proofs: Sequence[Mapping[str, Any]]) -> None:
     known = load_json(PROOFS) if PROOFS.is_file() else []
     by_code = {(each["stage"], each["old"], each["new"]): each for each in (*known, *proofs)}
     save_json(PROOFS, [by_code[key] for key in sorted(by_code)])
+
+
+class Content(NamedTuple):
+    """All that makes an array: names of dimensions, type, shape, and bytes or, of text, a list."""
+
+    dims: tuple[str, ...]
+    dtype: str
+    shape: tuple[int, ...]
+    values: Any
+
+
+def contents(path: Path) -> tuple[dict[str, Content], dict[str, Any]]:
+    """The arrays of a result file by name, and of weights what describes them.
+
+    Attributes of datasets are text for readers (names, units, sources) and are left out.
+    """
+    if path.suffix == ".safetensors":
+        arrays, about = load_weights(path)
+        return {name: _content((), array) for name, array in arrays.items()}, about
+    variables = load_dataset(path).variables
+    return {str(name): _content(v.dims, v.to_numpy()) for name, v in variables.items()}, {}
+
+
+def _content(dims: Iterable[object], array: np.ndarray) -> Content:
+    values = array.tolist() if array.dtype == object else array.tobytes()
+    return Content(tuple(map(str, dims)), array.dtype.str, array.shape, values)
+
+
+def differences(old: Path, new: Path, renamed: Mapping[str, str] = {}) -> Iterator[str]:
+    """How a file differs from an older one, in words; nothing if they are equal.
+
+    old: the older file.
+    new: the other one.
+    renamed: new names of quantities and dimensions by old ones; "" for those that are gone.
+    """
+    (before, about), (after, about_now) = contents(old), contents(new)
+    kept = {
+        now: each._replace(dims=tuple(renamed.get(dim, dim) for dim in each.dims))
+        for name, each in before.items()
+        if (now := renamed.get(name, name))
+    }
+    if lacking := sorted(kept.keys() - after.keys()):
+        yield f"lacks {', '.join(lacking)}"
+    if further := sorted(after.keys() - kept.keys()):
+        yield f"has {', '.join(further)} besides"
+    if unequal := sorted(name for name in kept.keys() & after.keys() if kept[name] != after[name]):
+        yield f"other values of {', '.join(unequal)}"
+    if json.dumps(about, sort_keys=True) != json.dumps(about_now, sort_keys=True):
+        yield "another description"

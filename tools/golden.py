@@ -1,9 +1,9 @@
 """What the published tables say, computed anew: every verdict, CSV and caption, and FINDINGS.md.
 
-python tests/golden/golden.py compute FOLDER [PAPER ...]   by the code of this folder
-python tests/golden/golden.py compare OLD NEW              two such folders, or two of results
-python tests/golden/golden.py check FOLDER                 against the hashes beside this file
-python tests/golden/golden.py keep FOLDER                  replace these hashes
+python -m tools.golden compute FOLDER [PAPER ...]   by the code of this folder
+python -m tools.golden compare OLD NEW              two such folders, or two of results
+python -m tools.golden check FOLDER                 against the hashes in golden.json
+python -m tools.golden keep FOLDER                  replace these hashes
 
 A change of code that is to change no result leaves all of it as it is. A folder is one of
 `compute`, or the results of a complete run (`make papers`), of which the hashes are kept too.
@@ -21,10 +21,9 @@ from pathlib import Path
 
 # Sums have other last bits with other numbers of threads; jobs of the workflow have one.
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
-sys.path.insert(0, ".")
 from flatlab.lab import plan
 
-KEPT = Path(__file__).with_name("hashes.json")
+KEPT = Path(__file__).with_suffix(".json")
 ENDINGS = (".json", ".csv", ".md", ".caption", ".safetensors", ".zarr.zip")
 
 

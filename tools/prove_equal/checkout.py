@@ -1,29 +1,20 @@
 """What a checkout plans, and some of its jobs: run by a Python process that imports its flatlab.
 
-    python -P flatlab/lab/publish/checkout.py CHECKOUT plan|run < request.json > answer.json
+    python -P tools/prove_equal/checkout.py CHECKOUT plan|run < request.json > answer.json
 
-Nothing of this project is imported but what all checkouts have alike: `flatlab.lab.plan.Plan` and
-`scripts/<rule>.py`. Results are written to the folder that the process runs in.
+Of that flatlab nothing is used but what all checkouts have alike: `Plan`, `fingerprint` and
+`module_of`, and its scripts. Results are written to the folder that the process runs in.
 """
 
 import json
-import os
 import runpy
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-
-class Named(dict[str, Any]):
-    """Values by name, as Snakemake passes them to scripts; iterating lists single values."""
-
-    def __getattr__(self, name: str) -> Any:
-        return self[name]
-
-    def __iter__(self) -> Iterator[Any]:
-        for value in self.values():
-            yield from value if isinstance(value, list) else [value]
+# From this checkout, whichever flatlab is imported.
+_standalone = runpy.run_path(str(Path(__file__).parents[2] / "flatlab/lab/jobs/standalone.py"))
+described, as_passed, is_done = map(_standalone.get, ("described", "as_passed", "is_done"))
 
 
 def planned(checkout: Path, request: dict[str, Any]) -> dict[str, Any]:
@@ -33,11 +24,15 @@ def planned(checkout: Path, request: dict[str, Any]) -> dict[str, Any]:
     Returns by scale and experiment: its kind, and by pack `train` (None if nothing is trained) and
     `measure` by family; each job with its rule, inputs, outputs and params.
     """
-    from flatlab.lab.plan import Plan, fingerprint, module_of  # of the checkout
+    if former := not (checkout / "flatlab/lab").is_dir():
+        from flatlab.plan import Plan, fingerprint, module_of
+    else:
+        from flatlab.lab.plan import Plan, fingerprint, module_of
 
     answer: dict[str, Any] = {}
     for scale, keys in request["experiments"].items():
-        plan = Plan({**request["config"], "scale": scale}, checkout / "experiments")
+        config = {**request["config"], "scale": scale}
+        plan = Plan(config, checkout / "experiments") if former else Plan(config)
         known = [key for key in keys if key in plan.experiments]
         needed = {other for key in known for other in plan.experiments[key].needs()}
         answer[scale] = {"experiments": {}, "data": {}}
@@ -64,32 +59,6 @@ def planned(checkout: Path, request: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def described(
-    rule: str, planned: Any, outputs: dict[str, str], wildcards: dict[str, str]
-) -> dict[str, Any]:
-    """A planned job as data."""
-    return {
-        "rule": rule,
-        "input": planned.inputs,
-        "output": outputs,
-        "params": {"settings": planned.settings, "code": planned.code},
-        "wildcards": wildcards,
-        "gpu": planned.gpu,
-        "time": [planned.kind, planned.network, planned.work],
-    }
-
-
-def as_passed(job: dict[str, Any], config: dict[str, Any]) -> Named:
-    """What Snakemake would pass to the script of a job that is `described`."""
-    return Named(
-        {key: Named(job[key]) for key in ("input", "output", "params", "wildcards")},
-        rule=job["rule"],
-        config=Named(config),
-        resources=Named(gpu=int(job["gpu"] and config["device"] == "cuda")),
-        log=["log"],
-    )
-
-
 def run(checkout: Path, request: dict[str, Any]) -> None:
     """Run jobs one after the other, but those whose outputs are there.
 
@@ -101,25 +70,6 @@ def run(checkout: Path, request: dict[str, Any]) -> None:
             if not script.is_file():  # of a checkout with a script for each rule
                 script = script.with_name(f"{job['rule']}.py")
             runpy.run_path(str(script), {"snakemake": as_passed(job, request["config"])})
-
-
-def is_done(job: dict[str, Any]) -> bool:
-    """Whether the outputs are there, made by this code with these settings after the inputs.
-
-    Inputs that are gone, as weights that are needed only once, do not count.
-    """
-    inputs = [path for path in Named(job["input"]) if os.path.exists(path)]
-    newest = max(map(os.path.getmtime, inputs), default=0)
-    wanted = json.loads(json.dumps(job["params"]))
-    for path in job["output"].values():
-        try:
-            about = json.loads(Path(f"{path}.provenance.json").read_text())
-            old = os.path.getmtime(path) < newest
-        except (OSError, ValueError):
-            return False
-        if old or any(about.get(key) != wanted.get(key) for key in ("code", "settings")):
-            return False
-    return True
 
 
 if __name__ == "__main__":
