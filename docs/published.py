@@ -15,8 +15,7 @@ from flatlab.core import store
 from flatlab.lab import plan
 from flatlab.lab.claims.records import read_verdicts
 from flatlab.lab.figures.labels import extent_of
-from flatlab.lab.scoreboard.board import OUTCOMES, Board
-from flatlab.lab.scoreboard.page import numbers
+from flatlab.lab.publish.scoreboard import OUTCOMES, Board, numbers
 from flatlab.papers.beyond import fig6
 from flatlab.papers.beyond._joint import NETWORKS
 

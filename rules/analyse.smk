@@ -20,7 +20,7 @@ rule table:
         settings=settings(tabulating),
         code=code(tabulating),
     script:
-        "../scripts/table.py"
+        "../scripts/job.py"
 
 
 rule correlate:
@@ -36,4 +36,4 @@ rule correlate:
     params:
         code=plan.correlations_code(),
     script:
-        "../scripts/correlate.py"
+        "../scripts/job.py"

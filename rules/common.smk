@@ -32,7 +32,7 @@ def exit_on_plan_error(function):
 
 
 plan.set_job_environment(str(HOME))
-exit_on_plan_error(plan.check_records)()
+exit_on_plan_error(plan.require_writable_snakemake_folder)()
 PLAN = exit_on_plan_error(plan.Plan)(config, "config.yaml (or --config)")
 for key, value in plain(PLAN.config).items():  # what config.yaml leaves out
     config.setdefault(key, value)
@@ -104,7 +104,7 @@ def figure_of(wildcards):
 
 def published_figure(wildcards):
     """Of the experiments that it was published with."""
-    return plan.as_judged(figure_of(wildcards), plan.published_at(wildcards.scale))
+    return plan.as_published(figure_of(wildcards), plan.published_at(wildcards.scale))
 
 
 def tables_of_figure(wildcards):

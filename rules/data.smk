@@ -17,4 +17,4 @@ rule prepare:
             plan.module_of("data", wildcards.dataset)
         ),
     script:
-        "../scripts/prepare.py"
+        "../scripts/job.py"

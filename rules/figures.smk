@@ -29,4 +29,4 @@ rule draw:
         settings=lambda wildcards: figure_of(wildcards).settings,
         code=lambda wildcards: figure_of(wildcards).code,
     script:
-        "../scripts/draw.py"
+        "../scripts/job.py"

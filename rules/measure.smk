@@ -25,4 +25,4 @@ rule measure:
         settings=settings(measuring),
         code=code(measuring),
     script:
-        "../scripts/measure.py"
+        "../scripts/job.py"

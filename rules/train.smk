@@ -23,7 +23,7 @@ rule train:
         settings=settings(training),
         code=code(training),
     script:
-        "../scripts/train.py"
+        "../scripts/job.py"
 
 
 if LARGE:

@@ -19,7 +19,7 @@ rule verify:
         tables=lambda wildcards: figure_of(wildcards).experiments,
         code=lambda wildcards: plan.claims_code(wildcards.paper),
     script:
-        "../scripts/verify.py"
+        "../scripts/job.py"
 
 
 rule score:
@@ -38,6 +38,6 @@ rule score:
     conda:
         "../envs/draw.yaml"
     params:
-        code=plan.fingerprint("flatlab.lab.scoreboard.page"),
+        code=plan.fingerprint("flatlab.lab.publish.scoreboard"),
     script:
-        "../scripts/score.py"
+        "../scripts/job.py"

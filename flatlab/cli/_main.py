@@ -2,7 +2,8 @@
 
 import argparse
 import ast
-import importlib.util
+import importlib
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -12,13 +13,18 @@ import yaml
 
 from flatlab import __version__
 from flatlab.cli import _text as text
-from flatlab.core.registry import assignments, imported, syntax
+from flatlab.core.registry import assignments, syntax
 from flatlab.core.schema import Refusal
 from flatlab.lab import plan
 
 GROUPS = ("Look at results", "Measure networks", "Plan and run", "Publish")
 """The headings of `flatlab --help`, in order; others follow."""
 WIDTH = 80
+GONE = {
+    "train": "an experiment of kind `loop` trains run by run with your function, and resumes "
+    "(docs/studies.md)"
+}
+"""Commands that there were, and what to use instead."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else [*arguments]
     try:
         chosen = next((word for word in words if not word.startswith("-")), "")
+        if chosen in GONE:
+            raise Refusal(f"flatlab {chosen} is gone; {GONE[chosen]}")
         options = parser(chosen).parse_args(words)
         return options.run_command(options)
     except Refusal as error:
@@ -74,24 +82,33 @@ def parser(chosen: str | None) -> _Commands:
         required=True, metavar="COMMAND", parser_class=kind, prog="flatlab"
     )
     top.commands = commands.choices
-    for name in plan.keys_of("cli"):
-        path = _file_of(plan.module_of("cli", name))
-        first, _, rest = (ast.get_docstring(syntax(path)) or "").partition("\n")
+    for name, (path, suffix, described) in sorted(_commands().items()):
+        first, _, rest = described.partition("\n")
         group = ast.literal_eval(assignments(path).get("GROUP", ast.Constant("Others")))
         top.groups.setdefault(group, {})[name] = first
         sub = commands.add_parser(name, help=first, description=first, epilog=rest.strip() or None)
         if chosen in (None, name):
-            module = imported("cli", name)
-            sub.set_defaults(run_command=module.run)
-            module.add_arguments(sub)
+            module = importlib.import_module(f"flatlab.cli.{path.stem}")
+            sub.set_defaults(run_command=getattr(module, f"run{suffix}"))
+            getattr(module, f"add_arguments{suffix}", lambda _: None)(sub)
     return top
 
 
-def _file_of(module: str) -> Path:
-    spec = importlib.util.find_spec(module)
-    assert spec
-    assert spec.origin
-    return Path(spec.origin)
+def _commands() -> dict[str, tuple[Path, str, str]]:
+    """The file, the suffix of its functions and the description of each command, by name.
+
+    They are read from the syntax of the files: importing all of them would take a second.
+    """
+    found = {}
+    folders = importlib.import_module("flatlab.cli").__path__
+    for path in (path for folder in folders for path in Path(folder).glob("[a-z]*.py")):
+        tree = syntax(path)
+        functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+        for node in (each for each in functions if re.fullmatch("run(_[a-z]+)?", each.name)):
+            suffix = node.name.removeprefix("run")
+            name = (suffix.removeprefix("_") or path.stem).replace("_", "-")
+            found[name] = path, suffix, ast.get_docstring(node) or ast.get_docstring(tree) or ""
+    return found
 
 
 def add_scale(parser: argparse.ArgumentParser) -> None:

@@ -29,3 +29,9 @@ def table(align: str, *rows: Sequence[object], width: int | None = None) -> str:
         lines.append("  " + "  ".join(f"{cell:{sign}{width}}" for cell, sign, width in padded))
         lines += [" " * left + part for part in more]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def some(names: Sequence[str], count: int = 3) -> str:
+    """The first few names, and how many more there are."""
+    more = f" and {len(names) - count} more" if len(names) > count else ""
+    return f"{', '.join(names[:count])}{more}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from flatlab.cli import _text as text
 from flatlab.cli._main import load_plan
 from flatlab.lab import plan
-from flatlab.lab.publish import comparison
+from flatlab.lab.publish import compare
 
 GROUP = "Look at results"
 PUBLISHED = "published"
@@ -23,18 +23,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    a = comparison.load(options.a)
+    a = compare.load(options.a)
     other = plan.published_at(a.scale).folder if options.b == PUBLISHED else Path(options.b)
-    b = comparison.load(other)
+    b = compare.load(other)
     plan_of = functools.partial(load_plan, packs="all")
-    origins = [comparison.origins_of(each, plan_of) for each in (a, b)]
-    compared = comparison.compare(a.verdicts.values(), b.verdicts.values())
+    origins = [compare.origins_of(each, plan_of) for each in (a, b)]
+    compared = compare.compare(a.verdicts.values(), b.verdicts.values())
     print(f"A: {a.folder}, scale {a.scale}\nB: {b.folder}, scale {b.scale}")
     _print_verdicts(compared)
     for side, ids in (("A", compared.only_a), ("B", compared.only_b)):
         if ids:
             print(f"\nclaims only in {side}: {len(ids)}\n{text.table('<<', *_by_figure(ids))}")
-    sentences = list(comparison.experiments_that_differ(a, b, *origins))
+    sentences = list(compare.experiments_that_differ(a, b, *origins))
     verb = "these experiments differ" if sentences else "no experiment differs"
     print(f"\n{verb} in settings or, where both have records, in code")
     if sentences:
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     return int(compared.reversal)
 
 
-def _print_verdicts(compared: comparison.Comparison) -> None:
+def _print_verdicts(compared: compare.Comparison) -> None:
     counted = ", ".join(f"{count} {verdict}" for count, verdict in compared.counts)
     print(f"\nverdicts that agree: {len(compared.agreeing)}{f' ({counted})' if counted else ''}")
     if pair := compared.most_moved:
@@ -59,7 +59,7 @@ def _print_verdicts(compared: comparison.Comparison) -> None:
     print("moved: |value in B - value in A| over half the width of the interval in A")
 
 
-def _moved(movement: comparison.RelativeShift | None) -> tuple[str, str]:
+def _moved(movement: compare.RelativeShift | None) -> tuple[str, str]:
     return (f"{movement.size:.2g}", movement.quantity) if movement else ("", "")
 
 

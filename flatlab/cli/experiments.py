@@ -1,9 +1,10 @@
 """List the experiments, or every key that their files may set."""
 
 import argparse
+from collections.abc import Sequence
 
 from flatlab.cli import _text as text
-from flatlab.cli._main import add_scale, load_plan
+from flatlab.cli._main import add_device, add_scale, load_plan
 from flatlab.lab import plan
 
 GROUP = "Plan and run"
@@ -33,4 +34,36 @@ def run(options: argparse.Namespace) -> int:
         lines = [f"{each.key} ({each.kind}, {each.scale}): {each.title}", *each.about]
         print("\n  ".join(lines))
     print("\nflatlab experiments --keys lists the keys that a file of each kind may set")
+    return 0
+
+
+def add_arguments_estimate(parser: argparse.ArgumentParser) -> None:
+    help_ = "figures, papers or experiments, or all; the papers that config.yaml names by default"
+    parser.add_argument("name", nargs="*", help=help_)
+    add_scale(parser)
+    add_device(parser)
+
+
+def run_estimate(options: argparse.Namespace) -> int:
+    """Predict the number of jobs, hours and disk space of a run."""
+    from flatlab.lab.jobs import forecast  # xarray, which lists of experiments do not need
+
+    chosen = load_plan(options.scale, options.device)
+    experiments = forecast.experiments_named(chosen, options.name)
+    times = forecast.published() | forecast.recorded(chosen, experiments=experiments)
+    kinds = forecast.forecast(chosen, times, experiments)
+    rows: list[Sequence[object]] = [("jobs of", "network", "to do", "done", "hours", "from")]
+    for *head, hours, basis in kinds:
+        shown = "unknown" if hours is None else f"{hours:.2f}"
+        rows.append([*head, shown, basis or "no record: build one such job first"])
+    unknown = sum(each.jobs for each in kinds if each.hours is None)
+    took = f"{sum(each.hours or 0 for each in kinds):.2f} hours one after the other"
+    took += f", {unknown} of unknown length" if unknown else ""
+    print(text.table("<<>>><", *rows))
+    print(
+        f"{sum(each.jobs for each in kinds)} jobs: {took}; with {forecast.JOB_S:.0f} s per job for "
+        f"starting it, on {chosen.config.device}, at the speed of the machines in the records"
+    )
+    if disk := chosen.disk_use(forecast.with_needs(chosen, chosen.config.scale, experiments)):
+        print(disk)
     return 0

@@ -1,62 +1,74 @@
 """Measure the network in a file of weights."""
 
 import argparse
+import glob
 import importlib
 import resource
+import shutil
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, get_args
 
-from flatlab.cli._measuring import (
-    DEFAULT,
-    add_measuring,
-    data_help,
-    known_keys,
-    option_of,
-    read_measuring,
-)
+import numpy as np
+import yaml
+
 from flatlab.cli.show import print_dataset
 from flatlab.core import store
+from flatlab.core.options import options_of
 from flatlab.lab import plan
+from flatlab.lab.kinds._sections import Scaling
+from flatlab.lab.plan.run_records import read_records
 
 GROUP = "Measure networks"
+DEFAULT = "(default: %(default)s)"
+SAME = ("model", "data", "loss", "scaling", "resize", "device")
+"""Fields of `Measurement` that are options of this name; so are those that it passes on."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     help_ = ".safetensors, .pt or .pth: a state dictionary, or a pack that flatlab trained"
     add("weights", type=Path, nargs="?", help=help_)
-    help_ = f"an architecture ({known_keys('networks')}), or a function that returns a torch module"
+    help_ = f"an architecture ({_known('networks')}), or a function that returns a torch module"
     add("--model", metavar="NAME|MODULE:FUNCTION", help=help_)
     add("--timm", metavar="NAME", help="instead of --model, with --images: a network of timm")
     help_ = "weights for --timm; those of timm's hub by default"
     add("--weights", type=Path, metavar="FILE", dest="weights_of_timm", help=help_)
     add("--outputs", type=int, help="outputs of the network; the number of classes by default")
     help_ = "options of --model NAME, such as width=64 activation=tanh; relu is the default"
-    add("--network", nargs="+", type=option_of, default=[], metavar="KEY=VALUE", help=help_)
+    add("--network", nargs="+", type=_option, default=[], metavar="KEY=VALUE", help=help_)
     add("--run", help="network to measure, for a pack")
     help_ = "its weights before training, for distances from them (capacity)"
     add("--initial", type=Path, metavar="FILE", help=help_)
     add("--checkpoint", type=int, help="iteration to measure, for a pack; the last by default")
-    add("--data", metavar="FILE|FOLDER|NAME|MODULE:FUNCTION", help=data_help())
+    add("--data", metavar="FILE|FOLDER|NAME|MODULE:FUNCTION", help=_data_help())
     add("--images", type=Path, metavar="FOLDER", help="images by class, transformed as for --timm")
     help_ = f"part of the data set {DEFAULT}"
     add("--split", choices=["train", "test"], default="train", help=help_)
     add("--sample-seed", type=int, default=0, help=f"seed that draws the samples {DEFAULT}")
     help_ = "families of quantities, or all; geometry by default, adaptive with --timm"
     add("--family", nargs="+", metavar="NAME", help=help_)
-    add("--loss", default="half-mse", help=f"loss of Hessians ({known_keys('losses')}) {DEFAULT}")
+    add("--loss", default="half-mse", help=f"loss of Hessians ({_known('losses')}) {DEFAULT}")
     help_ = f"seed of families that draw random numbers {DEFAULT}"
     add("--seed", type=int, default=0, help=help_)
-    add_measuring(parser)
+    _add_measuring(parser)
     add("--out", type=Path, metavar="FILE.zarr.zip", help="file for the report")
 
 
 def run(options: argparse.Namespace) -> int:
-    _check(options)
-    read_measuring(options)
+    _check_out(options.out, "a report")
+    if bool(options.timm) != bool(options.images):
+        raise plan.PlanError("--timm and --images go together")
+    if options.timm and (options.model or options.data):
+        raise plan.PlanError("give either --timm and --images, or --model and --data")
+    if not options.timm and None in (options.weights, options.model, options.data):
+        needed = "a file of weights, --model and --data"
+        raise plan.PlanError(f"flatlab measure needs {needed}, or --timm and --images")
+    _read(options)
     # Imported here because torch takes seconds and few commands need it.
-    measurement = importlib.import_module("flatlab.lab.execution.model_report")
+    measurement = importlib.import_module("flatlab.lab.kinds.user_networks.report")
     start = time.monotonic()
     try:
         report = measurement.report(options)
@@ -74,13 +86,162 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check(options: argparse.Namespace) -> None:
-    if options.out and not options.out.name.endswith(".zarr.zip"):
-        raise store.StoreError(f"{options.out}: a report is a .zarr.zip file")
-    if bool(options.timm) != bool(options.images):
-        raise plan.PlanError("--timm and --images go together")
-    if options.timm and (options.model or options.data):
-        raise plan.PlanError("give either --timm and --images, or --model and --data")
-    if not options.timm and None in (options.weights, options.model, options.data):
-        needed = "a file of weights, --model and --data"
-        raise plan.PlanError(f"flatlab measure needs {needed}, or --timm and --images")
+def add_arguments_table(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    help_ = "files of state dictionaries, or patterns such as 'checkpoints/*.pt'"
+    add("weights", nargs="+", metavar="FILE|PATTERN", help=help_)
+    help_ = "returns a torch module, and is given those hyper-parameters that it takes"
+    add("--model", metavar="MODULE:FUNCTION", required=True, help=f"a function that {help_}")
+    help_ = "CSV or JSON: a row per network with its file, hyper-parameters, seed and outcomes"
+    add("--runs", type=Path, metavar="FILE", help=help_)
+    help_ = "columns of --runs that are outcomes, besides those that are called like one"
+    add("--outcomes", nargs="+", default=[], metavar="NAME", help=help_)
+    add("--data", required=True, metavar="FILE|FOLDER|NAME|MODULE:FUNCTION", help=_data_help())
+    add("--family", nargs="+", default=["geometry"], metavar="NAME", help="families, or all")
+    help_ = "of the training; cross-entropy by default, half-mse where targets are numbers"
+    add("--loss", help=help_)
+    add("--seed", type=int, default=0, help=f"of samples and random numbers {DEFAULT}")
+    _add_measuring(parser)
+    add("--out", type=Path, required=True, metavar="FILE.zarr.zip", help="file for the table")
+
+
+def run_table(options: argparse.Namespace) -> int:
+    """Measure networks that you trained elsewhere, and join them to a table.
+
+    The table is like that of a grid: every template, correlation and claim works on it. Columns of
+    --runs that are called like an outcome (test_error, val_loss, gap, ...) are outcomes, others are
+    hyper-parameters. A command that was stopped goes on where it stopped.
+    """
+    _check_out(options.out, "a table")
+    from flatlab.core.resume_state import ResumeState
+
+    _read(options)
+    files = _files_of(options.weights)
+    records = read_records(files, options.runs, options.outcomes)
+    names = ("networks", "measurement")
+    own, measurement, errors, data = (
+        importlib.import_module(f"flatlab.{name}")
+        for name in (
+            *(f"lab.kinds.user_networks.{name}" for name in names),
+            *("derivatives.errors", "data._dataset"),
+        )
+    )
+    how = measurement.Measurement(
+        families=tuple(options.family),
+        samples=None if options.samples == "all" else options.samples,
+        options=tuple(options.options),
+        **{name: getattr(options, name) for name in (*SAME, *measurement.PASSED_ON)},
+    )
+    key = options.out.name.removesuffix(".zarr.zip")
+    identity = {"how": str(how), "files": [(str(f), f.stat().st_mtime_ns) for f in files]}
+    identity["hyperparameters"] = str(records.hyperparameters)
+    unfinished = ResumeState(f"{options.out}.unfinished", identity)
+    try:
+        table = own.table_of(records, how, key, unfinished)
+    except (errors.MeasureError, data.DataError) as error:
+        raise store.StoreError(str(error)) from None
+    store.save_dataset(options.out, table)
+    shutil.rmtree(unfinished.folder, ignore_errors=True)
+    print(f"{options.out}: {table.attrs['extent']}")
+    outcomes = ", ".join(table.attrs["outcomes"]) or "none given"
+    print(f"hyper-parameters: {', '.join(table.attrs['hyperparameters']) or 'none'}")
+    print(f"outcomes: {outcomes}; measured: {len(table.data_vars)} quantities")
+    return 0
+
+
+def _files_of(patterns: list[str]) -> list[Path]:
+    """The files of several patterns, sorted, each once; `PlanError` for one without a file."""
+    found: set[str] = set()
+    for pattern in patterns:
+        if not (files := glob.glob(pattern, recursive=True)):
+            raise plan.PlanError(f"no file is called like {pattern}")
+        found |= {*files}
+    return [Path(name) for name in sorted(found)]
+
+
+def _add_measuring(parser: argparse.ArgumentParser) -> None:
+    """Options of samples, outputs and parameters, and of the computation."""
+    add = parser.add_argument
+    help_ = f"number of training samples, or `all` {DEFAULT}"
+    add("--samples", type=_count, default=100, help=help_)
+    help_ = f"scaling of images; arrays are as your networks see them {DEFAULT}"
+    add("--scaling", choices=get_args(Scaling), default="unit", help=help_)
+    help_ = "pixels of the shorter side to which images of --data FOLDER are resized and cut"
+    add("--resize", type=int, metavar="PIXELS", help=help_)
+    help_ = "the output that is meant, by its key or place; the only one, or `logits`, by default"
+    add("--output", type=lambda text: int(text) if text.isdigit() else text, help=help_)
+    help_ = "names of parameters or modules, or patterns: theta; all by default"
+    add("--parameters", nargs="+", metavar="NAME", help=help_)
+    help_ = f"the class of samples, or of positions, that are left out {DEFAULT}"
+    add("--ignore-index", type=int, default=-100, help=help_)
+    help_ = "one number for each class, or a file with them (.npy, or text)"
+    help_ = f"of --loss cross-entropy, {help_}: the mean over samples is weighted"
+    add("--class-weights", nargs="+", metavar="NUMBER|FILE", help=help_)
+    help_ = f"options of families and of the loss: {'; '.join(_options())}"
+    add("--options", nargs="+", type=_option, default=[], metavar="KEY=VALUE", help=help_)
+    add("--dtype", help="float64 or float32; that of the weights by default")
+    add("--batch-size", type=int, help="samples at a time; what fits in memory by default")
+    add("--memory", type=float, metavar="GB", help="for derivatives; by default a quarter of it")
+    add("--device", choices=["cpu", "cuda"], default="cpu", help=f"where to compute {DEFAULT}")
+
+
+def _data_help() -> str:
+    return (
+        "a file .npz, .npy, .csv or .safetensors with inputs (several under the names of the "
+        "network's arguments) and targets, perhaps in parts x_train and x_test; a folder or "
+        "archive of images, by class where targets are needed; a function that returns arrays or "
+        f"loaders; or a data set ({_known('data')})"
+    )
+
+
+def _known(folder: str) -> str:
+    """The keys of a registry, for a help text."""
+    return f"known: {', '.join(plan.keys_of(folder))}"
+
+
+def _options() -> Iterator[str]:
+    for folder in ("metrics", "losses"):
+        for key in plan.keys_of(folder):
+            if fields := options_of(folder, key).__struct_fields__:
+                yield f"{', '.join(fields)} ({key})"
+
+
+def _count(text: str) -> int | str:
+    """A positive number, or `all`."""
+    if text == "all":
+        return text
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither `all` nor a positive number")
+    return int(text)
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """KEY=VALUE, with a value of YAML."""
+    key, equals, value = text.partition("=")
+    try:
+        if equals:
+            return key, yaml.safe_load(value)
+    except yaml.YAMLError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE, such as width=64")
+
+
+def _check_out(out: Path | None, what: str) -> None:
+    if out and not out.name.endswith(".zarr.zip"):
+        raise store.StoreError(f"{out}: {what} is a .zarr.zip file")
+
+
+def _read(options: argparse.Namespace) -> None:
+    """Make bytes of gigabytes, and numbers of class weights, given as text or as a file."""
+    if options.memory:
+        options.memory = int(1e9 * options.memory)
+    if not (given := options.class_weights):
+        return
+    try:
+        if len(given) == 1 and given[0].endswith(".npy"):
+            given = np.load(given[0], allow_pickle=False)
+        elif len(given) == 1 and Path(given[0]).exists():
+            given = Path(given[0]).read_text().replace(",", " ").split()
+        options.class_weights = [float(each) for each in given]
+    except (TypeError, ValueError, OSError) as error:
+        raise plan.PlanError(f"--class-weights {options.class_weights[0]}: {error}") from None

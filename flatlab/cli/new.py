@@ -5,8 +5,10 @@ judges in about a minute.
 """
 
 import argparse
+import importlib.util
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from flatlab.cli import _text as text
@@ -28,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     if folder.exists():
         raise PlanError(f"{folder} exists already; a new study needs a new folder")
     key = key_of(folder.absolute())
-    from flatlab.lab.jobs.origin import origin_in_words
+    from flatlab.lab.jobs.job import origin_in_words
 
     words = {"KEY": key, "FILE": key, "NAME": folder.name, "INSTALLED": origin_in_words()}
     for path in sorted(TEMPLATE.rglob("*")):
@@ -47,6 +49,29 @@ def run(options: argparse.Namespace) -> int:
     steps = (("cd", str(folder)), ("flatlab", "build -n"), ("flatlab", "build"))
     print(text.table("<<", *steps))
     return 0
+
+
+def add_arguments_build(parser: argparse.ArgumentParser) -> None:
+    parser.prefix_chars = "\0"  # all options but --help are Snakemake's
+    help_ = "targets and options of Snakemake"
+    parser.add_argument("arguments", nargs="*", metavar="TARGET|OPTION", help=help_)
+    parser.set_defaults(describe=parser.print_help)
+
+
+def run_build(options: argparse.Namespace) -> int:
+    """Build the figures of the study, or project, in this folder: what `snakemake` does there.
+
+    Everything behind `build` is given to Snakemake: targets, -n, --config scale=paper,
+    --workflow-profile profiles/slurm, ...
+    """
+    if options.arguments in (["-h"], ["--help"]):
+        options.describe()
+        raise SystemExit(0)  # as argparse does
+    if not Path("Snakefile").is_file():
+        raise PlanError("there is no Snakefile here; `flatlab new FOLDER` makes a study")
+    if importlib.util.find_spec("snakemake") is None:
+        raise PlanError("Snakemake is missing; install it with: pip install 'flatlab[workflow]'")
+    return subprocess.run([sys.executable, "-m", "snakemake", *options.arguments]).returncode
 
 
 def _images(path: Path) -> None:

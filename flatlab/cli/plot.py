@@ -5,10 +5,7 @@ flatlab plot TABLE sweep test_error sharpness --along lr --by batch_size
 flatlab plot TABLE forest test_error:sharpness test_error:mls
 flatlab plot TABLE matrix sharpness mls test_error
 flatlab plot REPORT REPORT layers weight_norm sharpness_per_layer
-flatlab plot REPORT REPORT spectrum
-flatlab plot REPORT density
-flatlab plot REPORT landscape
-flatlab plot REPORT barriers
+flatlab plot REPORT ... spectrum, density, landscape or barriers
 flatlab plot RUN run loss hessian_lambda_max
 """
 
@@ -19,8 +16,7 @@ from typing import Any
 
 from flatlab.core import store
 from flatlab.core.schema import PlanError, closest
-from flatlab.lab.plan.declarations import Declaration
-from flatlab.lab.plan.templates import Intervals, Lines, Matrix, Points
+from flatlab.lab.plan.declarations import Declaration, Intervals, Lines, Matrix, Points
 
 GROUP = "Look at results"
 OF_REPORTS = ("spectrum", "density", "landscape", "barriers", "run")
@@ -113,30 +109,19 @@ def _declaration(
     if kind in ("pairs", "forest"):
         pairs = tuple(_pair(name) for name in names)
         if kind == "forest":
-            height = 1.6 + 0.3 * len(pairs)
-            return Intervals(keys, pairs=pairs, size_inches=(7.1, height), **common)
-        size = (max(3.4, 2.6 * len(keys)), 1.2 + 2.3 * len(pairs))
-        if len(keys) == 1:  # side by side
-            across = min(3, len(pairs))
-            size = (max(4.6, 2.6 * across), 1.2 + 2.3 * -(-len(pairs) // across))
-            return Points(keys, pairs=pairs, across=across, size_inches=size, **common)
-        return Points(keys, pairs=pairs, size_inches=size, **common)
+            size = (7.1, 1.6 + 0.3 * len(pairs))
+            return Intervals(keys, pairs=pairs, size_inches=size, **common)
+        # Of one table side by side; of several a row each, with a column for each table.
+        across = min(3, len(pairs)) if len(keys) == 1 else None
+        rows = -(-len(pairs) // (across or 1))
+        size = (max(4.6 if across else 3.4, 2.6 * (across or len(keys))), 1.2 + 2.3 * rows)
+        return Points(keys, pairs=pairs, across=across, size_inches=size, **common)
     if len(keys) > 1:
         raise PlanError(f"flatlab plot {kind} shows one table, found {', '.join(keys)}")
     if kind == "matrix":
         side = max(4.0, 1.6 + 0.8 * len(names))
         return Matrix(keys, quantities=tuple(names), size_inches=(side, side + 0.6), **common)
-    return _sweep(tables[keys[0]], keys, names, options, common)
-
-
-def _sweep(
-    table: Any,
-    keys: tuple[str, ...],
-    names: list[str],
-    options: argparse.Namespace,
-    common: dict[str, Any],
-) -> Lines:
-
+    table = tables[keys[0]]
     known = [str(name) for name in table.attrs["hyperparameters"]]
     for name in [*options.along, *([options.by] if options.by else [])]:
         if name not in known:
@@ -144,23 +129,14 @@ def _sweep(
     along = options.along or [name for name in known if table[name].dtype.kind in "fiu"][:1]
     if not along:
         raise PlanError("flatlab plot sweep needs --along NAME, a hyper-parameter with numbers")
-    by = options.by or next((name for name in known if name not in along), "")
-    axes = {
-        name: (
-            name.replace("_", " "),
-            "logarithmic" if (table[name].values > 0).all() else "linear",
-        )
-        for name in along
-    }
-    logarithmic = tuple(name for name in options.log if name in names)
-    size = (7.1, 1.4 + 2.4 * (1 if len(along) == 1 else len(names)))
+    scales = {n: "logarithmic" if (table[n].values > 0).all() else "linear" for n in along}
     return Lines(
         keys,
         quantities=tuple(names),
-        along=axes,  # type: ignore[arg-type]
-        line=by or along[0],
-        logarithmic=logarithmic,
-        size_inches=size,
+        along={name: (name.replace("_", " "), scale) for name, scale in scales.items()},  # type: ignore[misc]
+        line=options.by or next((name for name in known if name not in along), along[0]),
+        logarithmic=tuple(name for name in options.log if name in names),
+        size_inches=(7.1, 1.4 + 2.4 * (1 if len(along) == 1 else len(names))),
         **common,
     )
 

@@ -7,9 +7,10 @@ published tables, after statistics, claims or drawing have changed.
 import argparse
 
 from flatlab.cli._main import add_scale, load_plan
+from flatlab.core import store
 from flatlab.lab import plan
-from flatlab.lab.publish.publishing import publish, publish_redrawn
-from flatlab.lab.publish.selection import built_figures
+from flatlab.lab.publish import findings, keep
+from flatlab.lab.publish.publish import built_figures, publish, publish_redrawn
 
 GROUP = "Publish"
 
@@ -35,4 +36,30 @@ def run(options: argparse.Namespace) -> int:
     size = sum(path.stat().st_size for path in files)
     print(f"{len(files)} files, {size / 1e6:.1f} MB, in {plan.PUBLISHED}")
     print("FINDINGS.md looks numbers up in them: flatlab findings. The site shows them: make site")
+    return 0
+
+
+def run_findings(options: argparse.Namespace) -> int:
+    """Write FINDINGS.md from report/findings.md, with every number from published results."""
+    store.replace(findings.PAGE, findings.render().encode())
+    print(f"{findings.PAGE} shows the published results")
+    return 0
+
+
+def add_arguments_keep(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("experiment", help="key of an experiment")
+    parser.add_argument("pack", nargs="*", help="packs to copy; by default all that are measured")
+    parser.add_argument("--restore", action="store_true", help="copy missing files back")
+    add_scale(parser)
+
+
+def run_keep(options: argparse.Namespace) -> int:
+    """Put metric files under version control, or restore them from there.
+
+    They are copied to results/published/ for you to commit. `--restore` copies missing ones back to
+    results/, from which `snakemake --config packs=measured` draws figures without training.
+    """
+    experiment = load_plan(options.scale, packs="all").experiment(options.experiment)
+    act = keep.restore if options.restore else keep.keep
+    print(act(experiment, options.pack))
     return 0

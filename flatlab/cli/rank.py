@@ -4,11 +4,11 @@ Ranks are from the smallest value, 1, to the largest; equal values share the mea
 """
 
 import argparse
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import numpy as np
+import pandas as pd
 import xarray as xr
-from scipy.stats import rankdata
 
 from flatlab.cli import _text as text
 from flatlab.core import store
@@ -31,44 +31,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if len(options.report) < 2:
         raise plan.PlanError("flatlab rank needs at least two reports")
-    reports = {str(path): store.load_dataset(path) for path in options.report}
-    for path, report in reports.items():
-        if "run" in report.dims:
-            raise plan.PlanError(
-                f"{path} is the table of an experiment, not a report of one network"
-            )
-    names = dict(zip(reports, _names(options.report), strict=True))
-    numbers = {
-        names[path]: {str(key): float(each) for key, each in report.items() if not each.dims}
-        for path, report in reports.items()
-    }
-    known = list(dict.fromkeys(key for each in numbers.values() for key in each))
-    defined = {
-        str(key) for report in reports.values() for key in report if _is_defined(report[key])
-    }
+    reports = dict(zip(_names(options.report), map(_report, options.report), strict=True))
+    numbers = pd.DataFrame(
+        {
+            name: {str(key): float(each) for key, each in report.items() if not each.dims}
+            for name, report in reports.items()
+        }
+    )
     for asked in [*(options.quantity or []), *([options.by] if options.by else [])]:
-        if asked not in known:
-            raise plan.PlanError(f"no report has {asked!r}; {plan.closest(asked, known)}")
+        if asked not in numbers.index:
+            raise plan.PlanError(f"no report has {asked!r}; {plan.closest(asked, numbers.index)}")
     if options.by:
-        missing = float("nan")
-        order = sorted(numbers, key=lambda name: numbers[name].get(options.by, missing))
-        numbers = {name: numbers[name] for name in order}
-    values = {
-        key: np.array([each.get(key, np.nan) for each in numbers.values()])
-        for key in options.quantity or [key for key in known if key in defined]
-    }
-    ranks = {key: rankdata(row, nan_policy="omit") for key, row in values.items()}
-    print(_table([*numbers], values, ranks))
-    for sentence in _differences(reports, names):
+        numbers = numbers[numbers.loc[options.by].sort_values(kind="stable").index]
+    # Standard errors, residuals and the like, which no paper defines, are nothing to rank by.
+    defined = {key for each in reports.values() for key in each if each[key].attrs.get("source")}
+    values = numbers.loc[options.quantity or [key for key in numbers.index if key in defined]]
+    ranks = values.rank(axis="columns")
+    cells = (
+        (key, *(f"{value:.5g} ({rank:g})" for value, rank in zip(row, ranks.loc[key], strict=True)))
+        for key, row in zip(values.index, values.to_numpy(), strict=True)
+    )
+    print(text.table("<" + ">" * len(reports), ("quantity (rank)", *values), *cells))
+    for sentence in _differences(reports):
         print(f"\n{sentence}")
     if options.out:
-        _save(options.out, [*numbers], values, ranks)
+        frame = values.T.melt(var_name="quantity", ignore_index=False).reset_index(names="network")
+        frame["rank"] = ranks.T.melt()["value"]
+        columns = ["quantity", "network", "value", "rank"]
+        store.replace(options.out, frame[columns].to_csv(index=False).encode())
     return 0
 
 
-def _is_defined(quantity: xr.DataArray) -> bool:
-    """Whether a paper defines it; standard errors, residuals and the like are none to rank by."""
-    return not quantity.dims and bool(quantity.attrs.get("source"))
+def _report(path: Path) -> xr.Dataset:
+    report = store.load_dataset(path)
+    if "run" in report.dims:
+        raise plan.PlanError(f"{path} is the table of an experiment, not a report of one network")
+    return report
 
 
 def _names(paths: list[Path]) -> list[str]:
@@ -81,38 +79,13 @@ def _names(paths: list[Path]) -> list[str]:
     raise plan.PlanError("flatlab rank needs different reports; one is given twice")
 
 
-def _table(networks: list[str], values: dict[str, np.ndarray], ranks: dict[str, np.ndarray]) -> str:
-    rows = [
-        (key, *(f"{value:.5g} ({rank:g})" for value, rank in zip(row, ranks[key], strict=True)))
-        for key, row in values.items()
-    ]
-    return text.table("<" + ">" * len(networks), ("quantity (rank)", *networks), *rows)
-
-
-def _differences(reports: dict[str, xr.Dataset], names: dict[str, str]) -> list[str]:
+def _differences(reports: Mapping[str, xr.Dataset]) -> Iterator[str]:
     """Why the numbers of the reports may not be comparable, in sentences."""
-    differences = []
-    for key in COMPARED:
-        told = {names[path]: str(each.attrs.get(key, "unknown")) for path, each in reports.items()}
+    for key in (*COMPARED, "sample"):
+        told = {
+            name: str(each.sizes.get(key) if key == "sample" else each.attrs.get(key, "unknown"))
+            for name, each in reports.items()
+        }
         if len({*told.values()}) > 1:
-            said = ", ".join(f"{name} {value}" for name, value in told.items())
-            differences.append(f"not the same {key.replace('_', ' ')}: {said}")
-    sizes = {names[path]: each.sizes.get("sample") for path, each in reports.items()}
-    if len({*sizes.values()}) > 1:
-        said = ", ".join(f"{name} {size}" for name, size in sizes.items())
-        differences.append(f"not as many samples: {said}")
-    return differences
-
-
-def _save(
-    path: Path, networks: list[str], values: dict[str, np.ndarray], ranks: dict[str, np.ndarray]
-) -> None:
-    cells = {"value": values, "rank": ranks}
-    table = xr.Dataset(
-        {
-            kind: (("quantity", "network"), np.stack([*rows.values()]))
-            for kind, rows in cells.items()
-        },
-        {"quantity": [*values], "network": networks},
-    )
-    store.replace(path, table.to_dataframe().to_csv().encode())
+            what = "as many samples" if key == "sample" else f"the same {key.replace('_', ' ')}"
+            yield f"not {what}: {', '.join(f'{name} {value}' for name, value in told.items())}"

@@ -19,12 +19,12 @@ from flatlab.core.paths import built_at
 from flatlab.core.registry import module_of
 from flatlab.core.schema import PlanError, closest
 from flatlab.core.store import StoreError
-from flatlab.lab.execution import bodies
-from flatlab.lab.jobs.job import RunningJob, running
+from flatlab.lab.jobs import bodies
+from flatlab.lab.jobs.job import running
+from flatlab.lab.jobs.standalone import Named, as_passed, described, is_done
 from flatlab.lab.plan.experiments import Experiment, PlannedJob
 from flatlab.lab.plan.fingerprint import fingerprint
 from flatlab.lab.plan.plan import Plan
-from flatlab.lab.publish.checkout import Named, as_passed, described, is_done
 
 GROUP = "Plan and run"
 
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     packs = _chosen(options.pack, experiment.packs, experiment.key)
     families = _chosen(options.family, experiment.families, experiment.key)
     # Imported here because torch takes seconds, but before jobs set its number of threads.
-    names = ("train", "data", "derivatives.errors")
+    names = ("lab.train", "data", "derivatives.errors")
     train, data, derivatives = (importlib.import_module(f"flatlab.{name}") for name in names)
     try:
         for name in experiment.data_sets:
@@ -94,13 +94,18 @@ def _train(chosen: Plan, experiment: Experiment, packs: Iterable[str], force: bo
 
 def _carry_out(body: Callable[..., None], group: Iterable[Named], force: bool = False) -> None:
     """Run a body on those jobs of a group whose outputs are missing or outdated."""
-    if not (waiting := [job for job in group if force or not _exists(job)]):
+    waiting = []
+    for job in group:
+        if not force and is_done(job):
+            print(f"{job.rule}: {', '.join(job.output)}: up to date", file=sys.stderr)
+        else:
+            waiting.append(job)
+    if not waiting:
         return
     made = [path for job in waiting for path in job.output]
     print(f"{waiting[0].rule}: {', '.join(made)}", file=sys.stderr)
     with contextlib.ExitStack() as stack:
-        jobs: list[RunningJob] = [stack.enter_context(running(job)) for job in waiting]
-        body(*jobs)
+        body(*[stack.enter_context(running(job)) for job in waiting])
 
 
 def _job(
@@ -114,10 +119,3 @@ def _job(
     """What Snakemake would pass to the job that carries out a planned job."""
     job = described(rule, planned, outputs, {"scale": scale, **wildcards})
     return as_passed(job, asdict(chosen.config))
-
-
-def _exists(job: Named) -> bool:
-    """Whether its outputs are there and up to date, which is said."""
-    if done := is_done(job):
-        print(f"{job.rule}: {', '.join(job.output)}: up to date", file=sys.stderr)
-    return done

@@ -5,7 +5,7 @@ Quantities are listed in the order in which the families define them.
 
 import argparse
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,12 @@ from flatlab.core.registry import PACKAGE, assignments, path_of
 from flatlab.lab import plan
 
 GROUP = "Look at results"
+LOADERS: dict[str, Callable[[Path], Any]] = {
+    ".zarr.zip": store.load_dataset,
+    ".safetensors": store.load_weights,
+    ".json": store.load_json,
+}
+"""How result files are read, by the endings of their names."""
 WIDTH = 88
 """Characters per line for quantities by layer."""
 SMALL = 16, 8
@@ -31,18 +37,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     for path in options.file:
+        if (ending := next(filter(path.name.endswith, LOADERS), None)) is None:
+            raise store.StoreError(f"{path}: show reads {', '.join(LOADERS)} files")
+        content = LOADERS[ending](path)
         print(path)
-        if path.name.endswith(".zarr.zip"):
-            print_dataset(store.load_dataset(path))
-        elif path.suffix == ".safetensors":
-            arrays, about = store.load_weights(path)
+        if isinstance(content, xr.Dataset):
+            print_dataset(content)
+        elif isinstance(content, tuple):
+            arrays, about = content
             for key, value in about.items():
                 print(f"  {key}: {value}")
             print(text.table("<<<", *((name, a.dtype, a.shape) for name, a in arrays.items())))
-        elif path.suffix == ".json":
-            print(yaml.safe_dump(store.load_json(path), sort_keys=False, allow_unicode=True))
         else:
-            raise store.StoreError(f"{path}: show reads .zarr.zip, .safetensors and .json files")
+            print(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+    return 0
+
+
+def add_arguments_export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("table", type=Path, help="a table or a report, .zarr.zip")
+    help_ = "the file; by default beside the table, with its name"
+    parser.add_argument("--csv", type=Path, nargs="?", const=None, metavar="FILE.csv", help=help_)
+
+
+def run_export(options: argparse.Namespace) -> int:
+    """Write a table as CSV: a row per network, checkpoint and sample set, a column per number.
+
+    What is true or false is written as TRUE and FALSE, which R and pandas both read as such.
+    """
+    from flatlab.lab.tables.tidy import tidy
+
+    path = options.csv or Path(f"{str(options.table).removesuffix('.zarr.zip')}.csv")
+    frame = tidy(store.load_dataset(options.table))
+    flags = frame.select_dtypes("bool").columns
+    frame[flags] = np.where(frame[flags], "TRUE", "FALSE")
+    store.replace(path, frame.to_csv(index=False).encode())
+    print(f"{path}: {len(frame)} rows, {len(frame.columns)} columns")
     return 0
 
 

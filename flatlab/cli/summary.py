@@ -1,6 +1,7 @@
 """Print the verdicts of what is built, or, for figures and papers by name, their claims."""
 
 import argparse
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from flatlab import __version__
@@ -10,12 +11,10 @@ from flatlab.core import store
 from flatlab.lab import plan
 from flatlab.lab.claims.records import read_verdicts
 from flatlab.lab.figures.labels import extent_of
-from flatlab.lab.publish import comparison
-from flatlab.lab.scoreboard.board import Board
+from flatlab.lab.publish import compare
+from flatlab.lab.publish.scoreboard import Board
 
 GROUP = "Look at results"
-FEW = 3
-"""How many claims the comparison with published verdicts names, of each kind of difference."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +54,36 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def add_arguments_figures(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paper", nargs="?", help="list only the figures of this paper")
+    add_scale(parser)
+
+
+def run_figures(options: argparse.Namespace) -> int:
+    """List every figure and table of the papers, and whether it is built."""
+    scale = load_plan(options.scale).config.scale
+    if options.paper and options.paper not in (papers := plan.papers()):
+        hint = plan.closest(options.paper, papers)
+        raise plan.PlanError(f"unknown paper {options.paper!r}; {hint}")
+    titles = {figure.target: figure.title for figure in plan.figures()}
+    rows = []
+    for target in plan.targets():
+        paper, _, key = target.partition("_")
+        if options.paper not in (None, paper):
+            continue
+        if reason := plan.why_not(target).removeprefix(f"{target} is "):
+            rows.append((target, "not here", reason))
+        else:
+            is_built = plan.built_at(scale).figure(paper, key, "pdf").is_file()
+            rows.append((target, "built" if is_built else "to build", titles[target]))
+    states = Counter(state for _, state, _ in rows)
+    print(text.table("<<<", *rows))
+    counted = ", ".join(f"{count} {state}" for state, count in states.items())
+    print(f"{len(rows)} targets at scale {scale}: {counted}")
+    print(f"build one of them with: {plan.command(scale, 'TARGET')}")
+    return 0
+
+
 def _is_built(figure: plan.Figure, scale: str) -> bool:
     place = plan.built_at(scale)
     picture = place.figure(figure.paper, figure.key, "pdf")
@@ -90,31 +119,26 @@ def _claims(figure: plan.Figure, scale: str) -> Iterator[str]:
     yield f"  evidence: {path}"
 
 
-def _as_published(scale: str, figures: Sequence[plan.Figure]) -> comparison.Comparison:
+def _as_published(scale: str, figures: Sequence[plan.Figure]) -> compare.Comparison:
     """The published verdicts of built figures compared with theirs."""
     published_paths, built_paths = (
         [place.verdicts(figure.paper, figure.key) for figure in figures]
         for place in (plan.published_at(scale), plan.built_at(scale))
     )
     published = [read_verdicts(path) for path in published_paths if path.is_file()]
-    return comparison.compare(published, map(read_verdicts, built_paths))
+    return compare.compare(published, map(read_verdicts, built_paths))
 
 
-def _in_words(compared: comparison.Comparison, scale: str) -> str:
+def _in_words(compared: compare.Comparison, scale: str) -> str:
     same, other = len(compared.agreeing), len(compared.differing)
     if not same + other:
         return f"verdicts: none of them is published at scale {scale}"
-    turns = (f"{a} -> {b}: {_some(ids)}" for (a, b), ids in compared.turns.items())
+    turns = (f"{a} -> {b}: {text.some(ids)}" for (a, b), ids in compared.turns.items())
     line = f"verdicts: {same} as published, {other} differ"
     line += f" ({'; '.join(turns)})" if other else ""
     line += f", {len(compared.only_b)} not published" if compared.only_b else ""
     folder = plan.built_at(scale).folder
     return f"{line}; flatlab compare {folder} shows them" if other else line
-
-
-def _some(ids: list[str]) -> str:
-    more = f" and {len(ids) - FEW} more" if len(ids) > FEW else ""
-    return f"{', '.join(ids[:FEW])}{more}"
 
 
 def _as_text(board: Board, marked: Collection[str] = ()) -> str:

@@ -20,6 +20,11 @@ MOVED = {
     "flatlab.lab": "flatlab",
     "flatlab.lab.figures": "flatlab.plotting",
     "flatlab.lab.kinds": "flatlab.experiments",
+    "flatlab.lab.kinds.user_networks": "flatlab.execution",
+    **{
+        f"flatlab.lab.kinds.user_networks.{name}": f"flatlab.execution.own_{name}"
+        for name in ("code", "measurement", "networks", "samples")
+    },
     "flatlab.lab.publish": "flatlab.publication",
 }
 """Former names by today's; what lies below them moved with them, unless it is listed as well."""
@@ -29,10 +34,7 @@ _SAME_NAME = {
         f"flatlab.plan.{name}": name
         for name in ("options", "paths", "registry", "schema", "studies")
     },
-    "lab": {
-        f"flatlab.{name}": name
-        for name in ("claims", "execution", "jobs", "plan", "tables", "train")
-    },
+    "lab": {f"flatlab.{name}": name for name in ("claims", "jobs", "plan", "tables", "train")},
 }
 CURRENT = {
     **{former: name for name, former in MOVED.items() if former not in ("flatlab", "flatlab.plan")},
@@ -73,7 +75,9 @@ class _Finder(MetaPathFinder, Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         name = current(spec.name)
-        warnings.warn(f"{spec.name} is now {name}", FutureWarning, stacklevel=2)
+        parent, _, last = spec.name.rpartition(".")
+        if name != f"{current(parent)}.{last}":  # else the sentence of its folder says it
+            warnings.warn(f"{spec.name} is now {name}", FutureWarning, stacklevel=2)
         module = importlib.import_module(name)
         self.spec = module.__spec__
         return module

@@ -10,11 +10,11 @@ from pathlib import Path
 RESULTS = Path("results")
 PUBLISHED = RESULTS / "published"
 PROOFS = PUBLISHED / "proofs.json"
-"""Which code was proved to compute what other code computes: `flatlab prove-equal`."""
+"""Which code was proved to compute what other code computes: `tools.prove_equal`."""
 
 
 @dataclass(frozen=True)
-class Place:
+class ResultsFolder:
     """The result files in one folder."""
 
     folder: Path
@@ -50,19 +50,19 @@ class Place:
         return self.folder / "verdicts" / f"scoreboard.{ending}"
 
 
-def built_at(scale: str) -> Place:
+def built_at(scale: str) -> ResultsFolder:
     """The results of this folder at one scale."""
-    return Place(RESULTS / scale)
+    return ResultsFolder(RESULTS / scale)
 
 
-def published_at(scale: str) -> Place:
+def published_at(scale: str) -> ResultsFolder:
     """The published results of one scale."""
-    return Place(PUBLISHED / scale)
+    return ResultsFolder(PUBLISHED / scale)
 
 
-def redrawn_at(scale: str) -> Place:
+def redrawn_at(scale: str) -> ResultsFolder:
     """What is computed anew from the published tables of one scale."""
-    return Place(RESULTS / "redrawn" / scale)
+    return ResultsFolder(RESULTS / "redrawn" / scale)
 
 
 def command(scale: str, target: str) -> str:

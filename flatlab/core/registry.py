@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from flatlab.core.schema import PlanError, closest
-from flatlab.core.studies import PACKAGE, file_of, package_folder, places, studies  # noqa: F401
+from flatlab.core.studies import PACKAGE, file_of, package_folder, studies, study_folders  # noqa: F401
 
 
 def keys_of(folder: str) -> tuple[str, ...]:
@@ -24,7 +24,7 @@ def keys_of(folder: str) -> tuple[str, ...]:
 def _keys(folder: str, *_of_studies: Path) -> tuple[str, ...]:
     files = [
         file
-        for place in (package_folder(folder), *places(folder))
+        for place in (package_folder(folder), *study_folders(folder))
         for file in place.glob("[a-z]*.py")
     ]
     return tuple(sorted(file.stem.replace("_", "-") for file in files))
@@ -44,15 +44,15 @@ def imported(folder: str, key: str) -> ModuleType:
 def path_of(folder: str, key: str) -> Path:
     """The file that defines a key."""
     name = f"{key.replace('-', '_')}.py"
-    there = [place / name for place in places(folder) if (place / name).is_file()]
+    there = [place / name for place in study_folders(folder) if (place / name).is_file()]
     ours = package_folder(folder) / name
     return ours if ours.is_file() or not there else there[0]
 
 
-def check_known(folder: str, key: str, where: str) -> None:
+def check_known(folder: str, key: str, context: str) -> None:
     """Raise `PlanError` with the closest match if a registry does not have a key."""
     if key not in keys_of(folder):
-        raise PlanError(f"{where}: unknown {key!r}; {closest(key, keys_of(folder))}")
+        raise PlanError(f"{context}: unknown {key!r}; {closest(key, keys_of(folder))}")
 
 
 def joined(keys: object) -> list[str]:
@@ -81,7 +81,7 @@ def experiment_files() -> dict[str, Path]:
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
 
 
-OWN_IMAGES = ("image-folder", "cifar10-jpeg")
+LOCAL_IMAGES = ("image-folder", "cifar10-jpeg")
 """Data sets that are whatever lies in a folder; all others are known by their checksums."""
 
 

@@ -81,40 +81,40 @@ def closest(name: str, known: Iterable[str]) -> str:
     return f"{hint}Known: {', '.join(known) or 'none'}"
 
 
-def absent(key: str, keys: Iterable[Any], place: str) -> str:
+def absent(key: str, keys: Iterable[Any], location: str) -> str:
     """The sentence that a key is missing, with a key that may be the same misspelt."""
     match = difflib.get_close_matches(key, map(str, keys), n=1, cutoff=0.5)
-    return f"{place} is missing{f' (is it {match[0]!r}?)' if match else ''}"
+    return f"{location} is missing{f' (is it {match[0]!r}?)' if match else ''}"
 
 
-def refuse_unknown(mapping: Mapping[Any, Any], known: Iterable[str], where: str) -> None:
+def refuse_unknown(mapping: Mapping[Any, Any], known: Iterable[str], context: str) -> None:
     """Raise `PlanError` if `mapping` has a key that is not in `known`."""
     known = list(known)
     for key in mapping:
         if key not in known:
-            raise PlanError(f"{where}: unknown key {key!r}; {closest(str(key), known)}")
+            raise PlanError(f"{context}: unknown key {key!r}; {closest(str(key), known)}")
 
 
-def convert(mapping: object, kind: type[Strict], where: str | Callable[[str], str]) -> Any:
+def convert(mapping: object, kind: type[Strict], context: str | Callable[[str], str]) -> Any:
     """Check `mapping` against `kind` and return an instance of it.
 
-    where: precedes the key in messages, such as "experiments/mlp-grid.yaml: training."; a function
-    of the key if the keys come from several places.
+    context: precedes the key in messages, such as "experiments/mlp-grid.yaml: training."; or a
+        function from the key to its location, if keys come from several.
     """
-    place = where if callable(where) else lambda key: f"{where}{key}"
+    location = context if callable(context) else lambda key: f"{context}{key}"
     if not isinstance(mapping, Mapping):
-        whole = place("").rstrip(": .")
+        whole = location("").rstrip(": .")
         raise PlanError(f"{whole}: expected keys and values, found {mapping!r}")
-    refuse_unknown(mapping, kind.__struct_fields__, place("").rstrip(": ."))
+    refuse_unknown(mapping, kind.__struct_fields__, location("").rstrip(": ."))
     for key, value in mapping.items():
         if not _finite(value):
-            raise PlanError(f"{place(key)}: must be finite, found {value!r}")
+            raise PlanError(f"{location(key)}: must be finite, found {value!r}")
     try:
         record = msgspec.convert(mapping, kind)
     except msgspec.ValidationError as error:
-        raise PlanError(_sentence(str(error), mapping, kind, place)) from None
+        raise PlanError(_sentence(str(error), mapping, kind, location)) from None
     if wrong := record.contradiction():
-        raise PlanError(f"{place(wrong[0])}: {wrong[1]}")
+        raise PlanError(f"{location(wrong[0])}: {wrong[1]}")
     return record
 
 
@@ -128,15 +128,15 @@ def _finite(value: object) -> bool:
 
 
 def _sentence(
-    error: str, mapping: Mapping[Any, Any], kind: type[Strict], place: Callable[[str], str]
+    error: str, mapping: Mapping[Any, Any], kind: type[Strict], location: Callable[[str], str]
 ) -> str:
-    """What msgspec says of a mapping, with the place of the key, the value and what is allowed."""
+    """What msgspec says of a mapping, with the key's location, its value and what is allowed."""
     sentence, _, path = error.partition(" - at `")
     if missing := re.search(r"missing required field `(\w+)`", sentence):
         inside = path.lstrip("$.").rstrip("`")
-        return f"{place('.'.join([*inside.split(), missing[1]]))} is missing"
+        return f"{location('.'.join([*inside.split(), missing[1]]))} is missing"
     if not path:
-        return f"{place('').rstrip(': .')}: {sentence}"
+        return f"{location('').rstrip(': .')}: {sentence}"
     if path.startswith("key"):
         path = path.partition("$")[2]
         unknown = re.match("Invalid enum value '(.*)'", sentence)
@@ -144,18 +144,18 @@ def _sentence(
         sentence = f"unknown name {unknown[1]!r}" if unknown else sentence
     path = path.lstrip("$.").rstrip("`")
     key = re.split(r"[.\[]", path)[0]
-    where = place(key) + path.removeprefix(key).replace("[...]", " (an entry)")
+    here = location(key) + path.removeprefix(key).replace("[...]", " (an entry)")
     allowed = {name: values for name, values, _ in describe(kind)}[key]
     if match := re.match("Invalid enum value '(.*)'", sentence):
         alternatives = allowed.split(" or ")
         entries = [each.removeprefix("list of ") for each in alternatives if "list of" in each]
         if "[" not in path and any(match[1] in each.split(" | ") for each in entries):
-            return f"{where}: needs a list, [{match[1]}]"
+            return f"{here}: needs a list, [{match[1]}]"
         kept = entries if "[" in path else [each.removeprefix("list of ") for each in alternatives]
         known = [name for each in kept for name in each.split(" | ")]
-        return f"{where}: unknown value {match[1]!r}; {closest(match[1], known)}"
+        return f"{here}: unknown value {match[1]!r}; {closest(match[1], known)}"
     sentence = f"{sentence[0].lower()}{sentence[1:]}, found {mapping[key]!r}"
-    return f"{where}: {sentence}; allowed: {allowed}"
+    return f"{here}: {sentence}; allowed: {allowed}"
 
 
 def plain(record: object) -> Any:

@@ -77,50 +77,49 @@ def studies() -> dict[str, Path]:
     return {**shipped(), **user_studies()}
 
 
-def use_studies(folders: Sequence[str], where: str) -> None:
+def use_studies(folders: Sequence[str], context: str) -> None:
     """Make these folders the user's studies of this process and of those that it starts.
 
     folders: absolute, or relative to the working folder.
-    where: what names them, for the message of the `PlanError` if one of them cannot be used.
+    context: what names them, for the message of the `PlanError` if one of them cannot be used.
     """
     chosen: dict[str, Path] = {}
     for name in folders:
         folder = Path(name).resolve()
         key = key_of(folder)
         if not folder.is_dir():
-            raise PlanError(f"{where}: {name} is no folder")
+            raise PlanError(f"{context}: {name} is no folder")
         if not (folder / "figures.py").is_file():
-            raise PlanError(f"{where}: {name} has no figures.py, so that it shows nothing")
-        check_name(folder, where)
+            raise PlanError(f"{context}: {name} has no figures.py, so that it shows nothing")
+        check_name(folder, context)
         if key in chosen:
-            raise PlanError(f"{where}: two studies are called {key}: {chosen[key]} and {folder}")
+            raise PlanError(f"{context}: two studies are called {key}: {chosen[key]} and {folder}")
         chosen[key] = folder
-    _refuse_shadows({**shipped(), **chosen}, where)
+    _refuse_shadows({**shipped(), **chosen}, context)
     os.environ[VARIABLE] = os.pathsep.join(map(str, chosen.values()))
 
 
-def check_name(folder: Path, where: str) -> None:
+def check_name(folder: Path, context: str) -> None:
     """Raise `PlanError` if the name of a folder cannot name a study."""
     key = key_of(folder)
     if not re.match("[a-z]", key) or key in RESERVED:
-        raise PlanError(f"{where}: {folder.name} cannot name a study; call its folder otherwise")
+        raise PlanError(f"{context}: {folder.name} cannot name a study; call its folder otherwise")
     if key in shipped():
-        raise PlanError(f"{where}: {key} is a paper of flatlab; call the study otherwise")
+        raise PlanError(f"{context}: {key} is a paper of flatlab; call the study otherwise")
 
 
-def _refuse_shadows(chosen: dict[str, Path], where: str) -> None:
+def _refuse_shadows(chosen: dict[str, Path], context: str) -> None:
     owners: dict[str, str] = {}
     for key, folder in chosen.items():
         files = [path for name in FOLDERS for path in (folder / name).glob("*.py")]
         files += (folder / "experiments").glob("*.yaml")
         for path in files:
             name = path.relative_to(folder).as_posix()
-            if (package_folder(name)).exists() or owners.get(name) in shipped():
-                raise PlanError(
-                    f"{where}: {name} of {folder.name} has the name of one of flatlab's; rename it"
-                )
+            if package_folder(name).exists() or owners.get(name) in shipped():
+                sentence = f"{name} of {folder.name} has the name of one of flatlab's; rename it"
+                raise PlanError(f"{context}: {sentence}")
             if name in owners:
-                raise PlanError(f"{where}: {owners[name]} and {key} both have {name}; rename one")
+                raise PlanError(f"{context}: {owners[name]} and {key} both have {name}; rename one")
             owners[name] = key
 
 
@@ -129,7 +128,7 @@ def module_of_study(module: str, study: str) -> str:
     return f"flatlab.papers.{study}.{module}"
 
 
-def places(folder: str) -> list[Path]:
+def study_folders(folder: str) -> list[Path]:
     """Where the studies keep what the package has in a folder: "networks", "papers/<study>"."""
     first, _, rest = folder.partition("/")
     if first == "papers":
@@ -138,14 +137,14 @@ def places(folder: str) -> list[Path]:
 
 
 def file_of(module: str) -> Path | None:
-    """The file, or the folder, of a module of flatlab that a study has; None if none has it."""
+    """Path of a module that a study provides, or None."""
     _, *parts = module.split(".")
     if not parts:
         return None
     if parts == ["papers"]:
         return PAPERS
     if parts[0] == "papers" and len(parts) > 1:
-        roots, rest = places("/".join(parts[:2])), parts[2:]
+        roots, rest = study_folders("/".join(parts[:2])), parts[2:]
     else:
         roots, rest = [*studies().values()], parts[parts[0] == "lab" :]
         if not any("/".join(rest).startswith(f"{name}/") for name in FOLDERS):

@@ -4,7 +4,7 @@ from itertools import chain
 from typing import Any
 
 from flatlab.lab.figures import captions
-from flatlab.lab.plan import Intervals, Lines, Own, Panel, Paper
+from flatlab.lab.plan import CustomFigure, Intervals, Lines, Panel, Paper
 from flatlab.papers.beyond.measures import LABELS, MEASURES
 
 PAPER = Paper(
@@ -130,7 +130,7 @@ BOUNDS_BY_WIDTH = Lines(
 )
 
 FIGURES = {
-    "fig1": Own(
+    "fig1": CustomFigure(
         "vgg-grid",
         through_training=True,
         title="the linear-stability inequality, layer by layer through training, VGG",
@@ -159,7 +159,7 @@ FIGURES = {
         details=(CONVENTIONS_DETAILS, captions.INTERVALS),
     ),
     "fig3": CORRELATIONS,
-    "fig4": Own(
+    "fig4": CustomFigure(
         JOINT,
         **COMPARED,
         title="which measures order the same networks alike",
@@ -176,7 +176,7 @@ FIGURES = {
         ),
         size_inches=(7.1, 10.8),
     ),
-    "fig5": Own(
+    "fig5": CustomFigure(
         JOINT,
         **COMPARED,
         title="what measures say of the gap, by what varies",
@@ -194,7 +194,7 @@ FIGURES = {
         ),
         size_inches=(7.1, 10.8),
     ),
-    "fig6": Own(
+    "fig6": CustomFigure(
         JOINT,
         **COMPARED,
         title="what changes a measure, and not the function",
@@ -208,7 +208,7 @@ FIGURES = {
         ),
         size_inches=(7.1, 8.6),
     ),
-    "fig7": Own(
+    "fig7": CustomFigure(
         "bottleneck-grid",
         through_training=True,
         title="compression and collapse of each layer through training",
@@ -228,7 +228,7 @@ FIGURES = {
         size_inches=(7.1, 7.6),
     ),
     "fig8": BOUNDS_BY_WIDTH,
-    "fig9": Own(
+    "fig9": CustomFigure(
         "bottleneck-grid",
         title="sharpness, local compression and collapse across networks",
         caption=(

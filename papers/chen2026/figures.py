@@ -3,7 +3,7 @@
 from typing import Any
 
 from flatlab.lab.figures import captions
-from flatlab.lab.plan import Lines, Matrix, Own, Paper, Points
+from flatlab.lab.plan import CustomFigure, Lines, Matrix, Paper, Points
 
 PAPER = Paper(
     title="A simple connection from loss flatness to compressed neural representations",
@@ -104,7 +104,7 @@ FIGURES = {
             captions.INTERVALS,
         ),
     ),
-    "fig5": Own(
+    "fig5": CustomFigure(
         "vision-zoo",
         columns=("normalized_mls", "adaptive_sharpness", "mls", "sharpness"),
         title="adaptive sharpness against normalized MLS",

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from flatlab.lab.figures import captions
-from flatlab.lab.plan import Lines, Own, Paper, Table
-from flatlab.lab.plan.templates import Along
+from flatlab.lab.plan import CustomFigure, Lines, Paper, Table
+from flatlab.lab.plan.declarations import Along
 
 PAPER = Paper(
     title="On progressive sharpening, flat minima and generalisation",
@@ -251,7 +251,7 @@ FIGURES = {
     "fig29": sgd(1.0, "90 epochs"),
     "fig30": input_scales("relu", "ReLU"),
     "fig31": input_scales("tanh", "tanh"),
-    "fig32": Own(
+    "fig32": CustomFigure(
         ("regression-gaussian-grid", "regression-relu-grid"),
         title="eight points, fitted roughly and smoothly",
         caption=(

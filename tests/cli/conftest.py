@@ -1,19 +1,63 @@
-"""A project folder without results."""
-
-from __future__ import annotations
+"""A project folder without results, and commands that succeed or are refused."""
 
 import shutil
 from pathlib import Path
 
 import pytest
+import yaml
+
+from flatlab.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the repository's configuration and experiments, in which the test runs."""
+def project(tmp_path, monkeypatch):
+    """A folder with the repository's configuration, in which the test runs."""
     shutil.copy(ROOT / "config.yaml", tmp_path)
-    shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def small_zoo(papers):
+    """Write an experiment, `small-zoo`: the networks of a grid, in two jobs."""
+
+    def write(grid, **adaptive):
+        scale = {"name": "small-zoo", "grid": grid}
+        zoo = {
+            **{"kind": "zoo", "title": "The networks of a grid", "samples": 2, "seed": 0},
+            **{"jobs": 2, "adaptive": {"outputs": "sigmoid", "rho": 0.1, **adaptive}},
+            "scales": {"paper": scale, "short": scale, "demo": scale},
+        }
+        (papers / "beyond/experiments/small-zoo.yaml").write_text(yaml.safe_dump(zoo))
+
+    return write
+
+
+@pytest.fixture
+def printed(capsys):
+    """Run a command that succeeds; returns what it prints."""
+
+    def run(*arguments, status=0):
+        capsys.readouterr()
+        assert main([*map(str, arguments)]) == status
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def refusal(capsys):
+    """Run a command that is refused; returns the one sentence that says why."""
+
+    def run(*arguments, lines=1):
+        capsys.readouterr()
+        assert main([*map(str, arguments)]) == 1
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith("flatlab: ")
+        assert len(err.strip().splitlines()) == lines
+        return err.removeprefix("flatlab: ").strip()
+
+    return run

@@ -1,8 +1,5 @@
-"""The command line as a whole: help in groups, completion in shells, what a start imports."""
+"""The command line as a whole: help in groups, tables as text, completion, what a start imports."""
 
-from __future__ import annotations
-
-import os
 import re
 import shutil
 import subprocess
@@ -12,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
+import flatlab.cli
+from flatlab.cli import _text as text
 from flatlab.cli import main
-from flatlab.cli._main import GROUPS
-from flatlab.lab import plan
+from flatlab.cli._main import GROUPS, parser
 
 ROOT = Path(__file__).resolve().parents[2]
+COMMANDS = [*parser("").commands]
+HELP = {"measure": ("lenet5", "digits", "cross-entropy", "singular_values", "label_smoothing")}
 TRY = """
 source completion.sh
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
@@ -25,28 +25,57 @@ echo "${COMPREPLY[@]}"
 """
 
 
-def test_help_lists_every_command_once_and_in_its_group(capsys) -> None:
+def test_help_lists_every_command_once_and_in_its_group(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
-    text = capsys.readouterr().out
-    assert max(map(len, text.splitlines())) <= 81
-    titles = re.findall(r"^(\w[\w ]+):$", text, re.MULTILINE)
+    page = capsys.readouterr().out
+    assert max(map(len, page.splitlines())) <= 81
+    titles = re.findall(r"^(\w[\w ]+):$", page, re.MULTILINE)
     assert titles == list(GROUPS)
-    listed = re.findall(r"^  ([\w-]+)  ", text, re.MULTILINE)
-    assert sorted(listed) == [*plan.keys_of("cli")]
-    for before, after in (("Look at", "show"), ("Measure", "rank"), ("Plan", "doctor")):
-        assert text.index(before) < text.index(f"  {after} ")
-    assert text.index("  rank ") < text.index("Plan and run")
+    assert sorted(re.findall(r"^  ([\w-]+)  ", page, re.MULTILINE)) == COMMANDS
+    for before, after in (("Look at", "export"), ("Measure", "rank"), ("Plan", "doctor")):
+        assert page.index(before) < page.index(f"  {after} ")
+    assert page.index("  rank ") < page.index("Plan and run")
 
 
-def test_an_unknown_command_is_an_error_that_lists_the_known_ones(capsys) -> None:
+@pytest.mark.parametrize("command", [*COMMANDS, ""])
+def test_every_command_has_help(command, capsys):
+    with pytest.raises(SystemExit) as end:
+        main([*command.split(), "--help"])
+    assert end.value.code == 0
+    page = capsys.readouterr().out
+    assert "usage: flatlab" in page
+    for part in HELP.get(command, ()):
+        assert part in page
+
+
+def test_a_file_in_the_folder_of_commands_is_a_command_and_may_hold_another(
+    tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "say_again.py").write_text(
+        '"""Say something again."""\n\n'
+        'def add_arguments(parser):\n    parser.add_argument("word")\n\n'
+        "def run(options):\n    print(options.word * 2)\n    return 3\n\n"
+        'def run_whisper(options):\n    """Say nothing.\n\n    Softly.\n    """\n    return 4\n'
+    )
+    monkeypatch.setattr(flatlab.cli, "__path__", [*flatlab.cli.__path__, str(tmp_path)])
+    assert (main(["say-again", "ho"]), main(["whisper"])) == (3, 4)
+    assert capsys.readouterr().out == "hoho\n"
+    for command, words in (("--help", "Say something again."), ("whisper", "Softly.")):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert words in capsys.readouterr().out
+
+
+def test_an_unknown_command_is_an_error_and_one_that_is_gone_says_what_to_do(capsys, refusal):
     with pytest.raises(SystemExit) as end:
         main(["sumary"])
     assert end.value.code == 2
     assert "summary" in capsys.readouterr().err
+    assert "an experiment of kind `loop`" in refusal("train", "mine:train", "--grid", "grid.csv")
 
 
-def test_only_the_command_that_is_called_is_imported() -> None:
+def test_only_the_command_that_is_called_is_imported():
     code = "import sys; from flatlab.cli import main; main(['experiments', '--scale', 'demo'])\n"
     code += "print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
@@ -58,38 +87,60 @@ def test_only_the_command_that_is_called_is_imported() -> None:
 @pytest.mark.skipif(
     not (shutil.which("bash") and find_spec("shtab")), reason="no bash, or no shtab"
 )
-@pytest.mark.parametrize(
-    ("words", "completed"),
-    [
-        ("me", "measure"),
-        ("experiments mlp", "mlp-grid"),
-        ("run mlp-grid --sc", "--scale"),
-        ("measure --loss lo", "logistic"),
-        ("measure --out mine", "mine.zarr.zip"),
-        ("completion z", "zsh"),
-    ],
-)
-def test_bash_completes(words: str, completed: str, tmp_path: Path, monkeypatch, capsys) -> None:
-    shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
-    (tmp_path / "mine.zarr.zip").touch()
-    monkeypatch.chdir(tmp_path)
-    assert main(["completion", "bash"]) == 0
-    Path("completion.sh").write_text(capsys.readouterr().out)
-    call = ["bash", "-c", TRY, "bash", "flatlab", *words.split(" ")]
-    done = subprocess.run(call, capture_output=True, text=True, check=True, env={**os.environ})
-    assert done.stdout.split() == [completed]
+def test_bash_completes(project, printed):
+    Path("mine.zarr.zip").touch()
+    Path("completion.sh").write_text(printed("completion", "bash"))
+    for words, completed in {
+        "me": "measure",
+        "experiments mlp": "mlp-grid",
+        "run mlp-grid --sc": "--scale",
+        "measure --loss lo": "logistic",
+        "measure --out mine": "mine.zarr.zip",
+        "completion z": "zsh",
+    }.items():
+        call = ["bash", "-c", TRY, "bash", "flatlab", *words.split(" ")]
+        done = subprocess.run(call, capture_output=True, text=True, check=True)
+        assert done.stdout.split() == [completed]
 
 
-def test_without_shtab_completion_names_it(monkeypatch, capsys) -> None:
+def test_without_shtab_completion_names_it(monkeypatch, refusal):
     monkeypatch.setitem(sys.modules, "shtab", None)
-    assert main(["completion", "zsh"]) == 1
-    assert capsys.readouterr().err.startswith("flatlab: the package shtab is missing; install it")
+    assert refusal("completion", "zsh").startswith("the package shtab is missing; install it")
 
 
-def test_a_command_that_is_stopped_says_so_in_a_sentence(monkeypatch, capsys) -> None:
-    def stopped(options: object) -> int:
+def test_a_command_that_is_stopped_says_so_in_a_sentence(monkeypatch, capsys):
+    def stopped(options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("flatlab.cli.figures.run", stopped)
+    monkeypatch.setattr("flatlab.cli.summary.run_figures", stopped)
     assert main(["figures"]) == 130
     assert capsys.readouterr().err.strip() == "flatlab: stopped; files that were finished are there"
+
+
+def test_without_a_configuration_that_is_yaml_it_says_so(tmp_path, monkeypatch, refusal):
+    monkeypatch.chdir(tmp_path)
+    assert "run flatlab in the project's folder" in refusal("summary")
+    for content in (b"scale: [", b"scale: \xff"):
+        Path("config.yaml").write_bytes(content)
+        assert refusal("figures") == "config.yaml: not valid YAML"
+
+
+ROWS = (["name", "size", "what"], ["a", 5, "short"], ["longer", 12345, "one two three four five"])
+
+
+def test_text_is_aligned_left_and_numbers_right():
+    assert text.table("<><", *ROWS).splitlines() == [
+        "  name     size  what",
+        "  a           5  short",
+        "  longer  12345  one two three four five",
+    ]
+    empty = text.table("<>", ["a", 1], ["b", ""], ["c", 100])
+    assert empty.splitlines() == ["  a    1", "  b", "  c  100"]
+
+
+def test_on_a_terminal_the_last_column_wraps(monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(text, "NARROWEST", 5)
+    monkeypatch.setenv("COLUMNS", "30")
+    lines = text.table("<><", *ROWS).splitlines()
+    assert lines[-2:] == ["  longer  12345  one two three", "                 four five"]

@@ -1,6 +1,4 @@
-"""The command line: what it prints of results, and what it says of bad input."""
-
-from __future__ import annotations
+"""What is printed of results: files, experiments, figures, and the summary of verdicts."""
 
 from pathlib import Path
 
@@ -8,29 +6,27 @@ import numpy as np
 import pytest
 import xarray as xr
 
-import flatlab.cli
-from flatlab.cli import main, show
+from flatlab.cli import show
 from flatlab.core import store
 from flatlab.core.registry import imported
 from flatlab.lab.plan import keys_of
-from tests.synthetic.verdicts import verdicts, write_verdicts
+from tests.synthetic.verdicts import claim, verdicts, write_verdicts
+
+DEMO = "results/demo"
 
 
-def test_show_prints_what_a_file_holds(project: Path, capsys: pytest.CaptureFixture) -> None:
+def test_show_prints_what_a_file_holds(project, printed):
     values = np.array([1.0, 3.0, np.nan])
     store.save_dataset("a.zarr.zip", xr.Dataset({"mls": ("run", values)}, attrs={"scale": "demo"}))
     store.save_weights("w.safetensors", {"fc1.bias": np.ones((2, 1, 5))}, {"runs": ["r0", "r1"]})
     store.save_json("v.json", {"verdict": "holds"})
-    assert main(["show", "a.zarr.zip", "w.safetensors", "v.json"]) == 0
-    text = capsys.readouterr().out
+    text = printed("show", "a.zarr.zip", "w.safetensors", "v.json")
     for part in ("scale: demo", "mls", "2", "fc1.bias", "(2, 1, 5)", "runs: ['r0', 'r1']", "holds"):
         assert part in text
 
 
 @pytest.mark.parametrize("family", keys_of("metrics"))
-def test_show_lists_quantities_as_their_family_defines_them(
-    family: str, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_show_lists_quantities_as_their_family_defines_them(family, tmp_path, capsys, printed):
     """Of a report in memory and of its file, which lists them in no order."""
     names = [*imported("metrics", family).QUANTITIES]
     values = {name: ((), 1.0) for name in reversed(names)}
@@ -38,171 +34,139 @@ def test_show_lists_quantities_as_their_family_defines_them(
     show.print_dataset(report)
     fresh = capsys.readouterr().out
     store.save_dataset(tmp_path / "a.zarr.zip", report)
-    assert main(["show", str(tmp_path / "a.zarr.zip")]) == 0
-    _path, of_file = capsys.readouterr().out.split("\n", 1)
+    _path, of_file = printed("show", tmp_path / "a.zarr.zip").split("\n", 1)
     assert of_file == fresh
     shown = [line.split()[0] for line in fresh.splitlines() if "  1" in line]
     assert shown == names
     assert fresh.splitlines()[-1].split()[0] == "unknown"
 
 
-def test_check_finds_every_damaged_file(project: Path, capsys: pytest.CaptureFixture) -> None:
-    for name in ("a", "b", "c"):
-        store.save_dataset(f"results/{name}.zarr.zip", xr.Dataset({"x": ("run", np.arange(9.0))}))
-    assert main(["check"]) == 0
-    for name in ("a", "c"):
-        path = Path(f"results/{name}.zarr.zip")
-        content = bytearray(path.read_bytes())
-        content[100] ^= 1
-        path.write_bytes(content)
-    assert main(["check"]) == 1
-    text = capsys.readouterr().out
-    assert "results/a.zarr.zip is damaged" in text
-    assert "results/c.zarr.zip is damaged" in text
-    assert "3 result files checked, 2 damaged" in text
-    assert main(["check", "resluts"]) == 1
-    assert "resluts is no folder" in capsys.readouterr().err
-
-
-def test_experiments_lists_what_each_has_at_a_scale(
-    project: Path, capsys: pytest.CaptureFixture
-) -> None:
-    assert main(["experiments"]) == 0
-    text = capsys.readouterr().out
-    for part in (
-        "mlp-grid (grid, demo): Four-layer perceptrons",
-        "100 mlp (width 64) networks on digits",
-        "lr0.1-b20-s5-19",
-        "representativeness (simulation, demo): ",
-        "repeats: 8",
-    ):
-        assert part in text
-    assert main(["experiments", "mlp-grid", "--scale", "paper"]) == 0
-    text = capsys.readouterr().out
-    assert "mlp-grid (grid, paper)" in text
-    assert "100 mlp networks on fashion-mnist" in text
-    assert "representativeness" not in text
-    assert main(["experiments", "mlp-gird"]) == 1
-    assert "unknown experiment 'mlp-gird'; did you mean 'mlp-grid'" in capsys.readouterr().err
-
-
-def test_experiments_lists_the_keys_of_each_kind(
-    project: Path, capsys: pytest.CaptureFixture
-) -> None:
-    assert main(["experiments", "--keys"]) == 0
-    text = capsys.readouterr().out
-    parts = ("momentum", "number >= 0 < 1", "drop_above", "size_at_most", "folder or list of")
-    for part in ("Keys of a grid", "Keys of a zoo", *parts):
-        assert part in text
-    assert main(["experiments", "mlp-grid", "--keys"]) == 0
-    text = capsys.readouterr().out
-    assert "Keys of a grid" in text
-    assert "Keys of a zoo" not in text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["show", "nothing.zarr.zip"], "nothing.zarr.zip does not exist"),
-        (["show", "config.yaml"], "config.yaml: show reads .zarr.zip, .safetensors and .json"),
-        (["summary"], "config.yaml: unknown key 'scael'; did you mean 'scale'?"),
-        (["check"], "config.yaml: unknown key 'scael'; did you mean 'scale'?"),
-        (["keep", "mlp-grid"], "config.yaml: unknown key 'scael'; did you mean 'scale'?"),
-    ],
-)
-def test_bad_input_ends_in_one_sentence(
-    arguments: list[str], sentence: str, project: Path, capsys: pytest.CaptureFixture
-) -> None:
-    Path("config.yaml").write_text("scael: demo\n")
-    assert main(arguments) == 1
-    error = capsys.readouterr().err
-    assert error.startswith(f"flatlab: {sentence}")
-    assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize("content", [b"scale: [", b"scale: \xff"])
-def test_a_configuration_that_is_no_yaml_is_a_sentence(
-    content: bytes, project: Path, capsys: pytest.CaptureFixture
-) -> None:
-    Path("config.yaml").write_bytes(content)
-    assert main(["figures"]) == 1
-    assert capsys.readouterr().err == "flatlab: config.yaml: not valid YAML\n"
-
-
-def test_check_does_not_ask_what_is_measured_at_other_scales(
-    project: Path, capsys: pytest.CaptureFixture
-) -> None:
-    Path("config.yaml").write_text("packs: measured\n")
-    measured = Path("results/demo/metrics/mlp-grid/accuracy+geometry/lr0.1-b20-s0-4.zarr.zip")
-    store.save_dataset(measured, xr.Dataset({"x": ("run", np.arange(9.0))}))
-    assert main(["check"]) == 0
-    text = capsys.readouterr().out
-    assert "configuration and experiments: valid at every scale" in text
-    assert "1 result files checked, 0 damaged" in text
-
-
-def test_outside_a_project_it_says_where_to_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["summary"]) == 1
-    assert "run flatlab in the project's folder" in capsys.readouterr().err
-
-
-COMMANDS = keys_of("cli")
-
-
-def test_a_file_in_the_folder_of_commands_is_a_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    (tmp_path / "say_again.py").write_text(
-        '"""Say something again."""\n\n'
-        'def add_arguments(parser):\n    parser.add_argument("word")\n\n'
-        "def run(options):\n    print(options.word * 2)\n    return 3\n"
-    )
-    monkeypatch.setattr(flatlab.cli, "__path__", [*flatlab.cli.__path__, str(tmp_path)])
-    monkeypatch.setattr("flatlab.lab.plan.keys_of", lambda folder: ["say-again", "show"])
-    assert main(["say-again", "ho"]) == 3
-    assert capsys.readouterr().out == "hoho\n"
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    assert "Say something again." in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
-def test_every_command_has_help(command: list[str], capsys: pytest.CaptureFixture) -> None:
-    with pytest.raises(SystemExit) as end:
-        main([*command, "--help"])
-    assert end.value.code == 0
-    assert "usage: flatlab" in capsys.readouterr().out
-
-
-def test_figures_lists_every_figure_and_table_of_the_papers_with_its_state(
-    project: Path, capsys: pytest.CaptureFixture
-) -> None:
-    """78 of them: 11, 8, 34, 6 and 19."""
-    write_verdicts("results/demo", verdicts("chen2026_figH8"), picture=True)
-    assert main(["figures"]) == 0
-    lines = capsys.readouterr().out.splitlines()[:-2]
-    papers = [line.split("_")[0].strip() for line in lines]
-    counted = {paper: papers.count(paper) for paper in dict.fromkeys(papers)}
-    five = ("chen2026", "chen2024", "macdonald2023", "petzka2021", "andriushchenko2023")
-    assert [counted[paper] for paper in five] == [11, 8, 34, 6, 19]
-    by_target = {line.split()[0]: line for line in lines}
-    assert "built" in by_target["chen2026_figH8"]
-    assert "to build" in by_target["macdonald2023_fig13"]
-    assert main(["figures", "petzka2021"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 6 + 2
-    assert main(["figures", "petzka2022"]) == 1
-    assert "did you mean 'petzka2021'" in capsys.readouterr().err
-
-
-def test_show_prints_a_small_table_whole_and_a_large_one_as_a_summary(tmp_path, capsys):
+def test_show_prints_a_small_table_whole_and_a_large_one_as_a_summary(tmp_path, printed):
     small = xr.DataArray([[1.0, 2, 3], [4, 5, np.nan]], dims=("definition", "index"))
     large = xr.DataArray(np.ones((40, 3)), dims=("draw", "index"))
     store.save_dataset(tmp_path / "a.zarr.zip", xr.Dataset({"sharpness": small, "draws": large}))
-    assert main(["show", str(tmp_path / "a.zarr.zip")]) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    lines = [line.split() for line in printed("show", tmp_path / "a.zarr.zip").splitlines()]
     assert ["sharpness", "by", "definition", "index", "0", "index", "1", "index", "2"] in lines
     assert ["1", "4", "5", "nan"] in lines
     assert ["draws", "draw,", "index", "1", "1", "1"] in lines
+
+
+LISTED = {
+    "": [
+        *("mlp-grid (grid, demo): Four-layer perceptrons", "lr0.1-b20-s5-19", "repeats: 8"),
+        *("100 mlp (width 64) networks on digits", "representativeness (simulation, demo): "),
+    ],
+    "mlp-grid --scale paper": [
+        *("mlp-grid (grid, paper)", "100 mlp networks on fashion-mnist", "!representativeness")
+    ],
+    "--keys": [
+        *("Keys of a grid", "Keys of a zoo", "momentum", "number >= 0 < 1", "drop_above"),
+        *("size_at_most", "folder or list of"),
+    ],
+    "mlp-grid --keys": ["Keys of a grid", "!Keys of a zoo"],
+}
+
+
+@pytest.mark.parametrize("arguments", LISTED)
+def test_experiments_lists_what_each_has_at_a_scale_and_the_keys_of_each_kind(
+    arguments, project, printed
+):
+    text = printed("experiments", *arguments.split())
+    for part in LISTED[arguments]:
+        assert (part.lstrip("!") in text) != part.startswith("!"), part
+
+
+def test_figures_lists_every_figure_and_table_of_the_papers_with_its_state(project, printed):
+    """78 of them: 11, 8, 34, 6 and 19."""
+    write_verdicts(DEMO, verdicts("chen2026_figH8"), picture=True)
+    lines = printed("figures").splitlines()[:-2]
+    papers = [line.split("_")[0].strip() for line in lines]
+    five = ("chen2026", "chen2024", "macdonald2023", "petzka2021", "andriushchenko2023")
+    assert [papers.count(paper) for paper in five] == [11, 8, 34, 6, 19]
+    by_target = {line.split()[0]: line for line in lines}
+    assert "built" in by_target["chen2026_figH8"]
+    assert "to build" in by_target["macdonald2023_fig13"]
+    assert len(printed("figures", "petzka2021").splitlines()) == 6 + 2
+
+
+def judged(key, verdict="undecided"):
+    record = claim(f"chen2026_{key}/c1", verdict, "stand-in", reason="why", p=0.3)
+    return verdicts(f"chen2026_{key}", record)
+
+
+def test_the_summary_is_a_table_that_fits_a_terminal_and_says_where_to_look(project, printed):
+    """Figures whose verdicts differ from the published ones are marked."""
+    for key, before, after in (("figH8", "holds", "undecided"), ("figH9", "holds", "holds")):
+        write_verdicts("results/published/demo", judged(key, before))
+        write_verdicts(DEMO, judged(key, after), picture=True)
+    text = printed("summary")
+    assert max(map(len, text.splitlines()[:-1])) <= 80  # but for the differences in words
+    rows = [line.split() for line in text.splitlines() if "stand-in" in line and "_fig" in line]
+    marked, other = ["chen2026_figH8", "*", "stand-in", "1"], ["chen2026_figH9", "stand-in", "1"]
+    assert rows == [marked, other]
+    for part in (
+        *("results/demo/figures", "2 targets built, 9 not", "not built: chen2026_fig2,"),
+        *("build one with: snakemake chen2026_fig2", "flatlab summary chen2026_figH8"),
+        "* verdicts differ from the published ones",
+    ):
+        assert part in " ".join(text.split())
+
+
+def test_the_summary_of_a_figure_or_a_paper_has_its_claims(project, printed):
+    write_verdicts(DEMO, judged("figH8"), picture=True)
+    text = printed("summary", "chen2026_figH8")
+    for part in (
+        "mlp-grid: 99 mlp (width 64) networks on digits; ",
+        "; 1 left out (diverged or did not fit); evidence: ",
+        *("undecided  c1", "why", "results/demo/figures/chen2026/figH8.pdf"),
+        "results/demo/verdicts/chen2026/figH8.json",
+    ):
+        assert part in text
+    assert printed("summary", "chen2026") == text
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("show nothing.zarr.zip", "nothing.zarr.zip does not exist"),
+        ("show config.yaml", "config.yaml: show reads .zarr.zip, .safetensors, .json files"),
+        ("experiments mlp-gird", "unknown experiment 'mlp-gird'; did you mean 'mlp-grid'"),
+        ("figures petzka2022", "unknown paper 'petzka2022'; did you mean 'petzka2021'"),
+        (
+            "summary chen2026_fig2",
+            "chen2026_fig2 is not built; build it with: snakemake chen2026_fig2",
+        ),
+        ("summary petzka2021", "petzka2021 is not built; build it with: snakemake petzka2021"),
+        ("summary chen2026_figH88", "unknown target 'chen2026_figH88'; did you mean 'chen2026_fig"),
+    ],
+)
+def test_what_is_not_there_is_a_sentence(command, sentence, project, refusal):
+    assert refusal(*command.split()).startswith(sentence)
+
+
+@pytest.mark.parametrize("command", ["summary", "check", "keep mlp-grid"])
+def test_an_unknown_key_of_the_configuration_is_a_sentence(command, project, refusal):
+    Path("config.yaml").write_text("scael: demo\n")
+    sentence = "config.yaml: unknown key 'scael'; did you mean 'scale'?"
+    assert refusal(*command.split()).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("name", "lacking"),
+    [
+        ("beyond_fig2", "vgg-grid, lenet-grid"),  # of its three grids, one has a measured pack
+        ("petzka2021_fig3", "locally-constant-labels"),
+        ("petzka2021", "locally-constant-labels, representativeness, minima-grid"),
+        ("chen2026_figH8", ""),
+        ("chen2026_fig4", ""),  # which has panels of each grid
+    ],
+)
+def test_a_figure_without_measured_packs_is_refused_with_the_experiments_that_have_none(
+    name, lacking, project, refusal
+):
+    Path("config.yaml").write_text("packs: measured\n")
+    measured = "results/demo/metrics/mlp-grid/accuracy+geometry/lr0.05-b20-s0-4.zarr.zip"
+    store.replace(Path(measured), b"")
+    reason = "needs packs of these experiments, of which none is measured"
+    said = f"{name} {reason}: {lacking}" if lacking else f"{name} is not built"
+    assert refusal("summary", name).startswith(said)

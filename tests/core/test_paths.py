@@ -1,13 +1,11 @@
 """Result files lie where the documentation says, and rules have these paths from the plan."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
 from flatlab.lab import plan
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 PLACE = plan.built_at("{scale}")
 PATTERNS = {
     "data/{dataset}.zarr.zip": PLACE.data("{dataset}"),

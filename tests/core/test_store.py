@@ -1,7 +1,5 @@
 """Result files: equal content gives equal bytes, and no damage goes unseen."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -17,7 +15,7 @@ from safetensors.numpy import save
 from flatlab.core import store
 
 
-def example() -> xr.Dataset:
+def example():
     generator = np.random.default_rng(0)
     values = generator.normal(size=(4, 3))
     values[1, 1], values[2, 2] = np.nan, np.inf
@@ -36,14 +34,14 @@ def example() -> xr.Dataset:
     )
 
 
-def test_a_dataset_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_a_dataset_comes_back_as_it_was(tmp_path):
     store.save_dataset(tmp_path / "a.zarr.zip", example())
     back = store.load_dataset(tmp_path / "a.zarr.zip")
     xr.testing.assert_identical(back, example())
     assert list(back.data_vars) == ["count", "flag", "mls"]
 
 
-def test_equal_content_gives_equal_bytes_in_every_process(tmp_path: Path) -> None:
+def test_equal_content_gives_equal_bytes_in_every_process(tmp_path):
     """Also where the hashes of strings differ, which is what sets and dictionaries hang on."""
     code = (
         "import importlib.util, sys; from flatlab.core import store;"
@@ -61,7 +59,7 @@ def test_equal_content_gives_equal_bytes_in_every_process(tmp_path: Path) -> Non
     assert written[0] == written[1]
 
 
-def test_the_archive_is_a_plain_zip_of_stored_files(tmp_path: Path) -> None:
+def test_the_archive_is_a_plain_zip_of_stored_files(tmp_path):
     path = tmp_path / "a.zarr.zip"
     store.save_dataset(path, example())
     with zipfile.ZipFile(path) as archive:
@@ -77,9 +75,7 @@ OWN = "no rule makes it: make it anew, or get it back"
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.999])
 @pytest.mark.parametrize("kind", ["dataset", "weights"])
-def test_a_changed_byte_is_an_error_that_names_the_file_and_the_remedy(
-    kind: str, share: float, tmp_path: Path
-) -> None:
+def test_a_changed_byte_is_an_error_that_names_the_file_and_the_remedy(kind, share, tmp_path):
     path = tmp_path / ("a.zarr.zip" if kind == "dataset" else "a.safetensors")
     if kind == "dataset":
         store.save_dataset(path, example())
@@ -96,7 +92,7 @@ def test_a_changed_byte_is_an_error_that_names_the_file_and_the_remedy(
 
 
 @pytest.mark.parametrize("length", [0, 5, 60, 500])
-def test_a_truncated_file_is_an_error(length: int, tmp_path: Path) -> None:
+def test_a_truncated_file_is_an_error(length, tmp_path):
     for name, load in (("a.zarr.zip", store.load_dataset), ("a.safetensors", store.load_weights)):
         path = tmp_path / name
         if name == "a.zarr.zip":
@@ -120,9 +116,7 @@ def test_a_truncated_file_is_an_error(length: int, tmp_path: Path) -> None:
         ("results/mine/a", OWN),
     ],
 )
-def test_a_missing_or_damaged_file_says_how_it_can_be_had(
-    name: str, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_or_damaged_file_says_how_it_can_be_had(name, remedy, tmp_path, monkeypatch):
     """Nobody is told to rebuild a file of their own by a rule: there is none."""
     monkeypatch.chdir(tmp_path)
     path = Path(f"{name}.zarr.zip")
@@ -137,9 +131,7 @@ def test_a_missing_or_damaged_file_says_how_it_can_be_had(
     assert f"; {remedy.format(path)}" in str(error.value)
 
 
-def test_a_file_of_another_format_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_of_another_format_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("flatlab.core.store.STORE_VERSION", store.STORE_VERSION + 1)
     store.save_dataset(tmp_path / "a.zarr.zip", example())
     monkeypatch.undo()
@@ -149,7 +141,7 @@ def test_a_file_of_another_format_is_refused(
         store.load_dataset(tmp_path / "a.zarr.zip")
 
 
-def test_intact_files_that_flatlab_did_not_write_are_not_called_damaged(tmp_path: Path) -> None:
+def test_intact_files_that_flatlab_did_not_write_are_not_called_damaged(tmp_path):
     path = tmp_path / "others.safetensors"
     path.write_bytes(save({"weight": np.ones(3)}))
     with pytest.raises(store.StoreError, match="holds weights that flatlab did not write"):
@@ -160,7 +152,7 @@ def test_intact_files_that_flatlab_did_not_write_are_not_called_damaged(tmp_path
         store.load_dataset(other)
 
 
-def test_weights_come_back_with_their_description(tmp_path: Path) -> None:
+def test_weights_come_back_with_their_description(tmp_path):
     arrays = {"fc1.weight": np.ones((2, 1, 3), np.float32), "fc1.bias": np.zeros((2, 1))}
     store.save_weights(tmp_path / "w.safetensors", arrays, {"runs": ["a", "b"]})
     back, about = store.load_weights(tmp_path / "w.safetensors")
@@ -170,14 +162,12 @@ def test_weights_come_back_with_their_description(tmp_path: Path) -> None:
         assert (back[name] == array).all()
 
 
-def test_numbers_that_are_not_finite_are_null_in_json(tmp_path: Path) -> None:
+def test_numbers_that_are_not_finite_are_null_in_json(tmp_path):
     store.save_json(tmp_path / "a.json", {"b": float("nan"), "a": [np.float64("inf"), 1.5]})
     assert json.loads((tmp_path / "a.json").read_text()) == {"a": [None, 1.5], "b": None}
 
 
-def test_a_failed_write_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "a.json"
     store.save_json(path, 1)
     monkeypatch.setattr(os, "replace", lambda *a: (_ for _ in ()).throw(OSError("disk full")))
@@ -187,7 +177,7 @@ def test_a_failed_write_leaves_the_old_file(
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
 
 
-def test_the_hash_that_a_file_carries_is_read_alone(tmp_path: Path) -> None:
+def test_the_hash_that_a_file_carries_is_read_alone(tmp_path):
     path = tmp_path / "a.zarr.zip"
     store.save_dataset(path, example())
     content = path.read_bytes()
@@ -198,7 +188,7 @@ def test_the_hash_that_a_file_carries_is_read_alone(tmp_path: Path) -> None:
     assert store.hash_of(path) == ""
 
 
-def test_the_hash_of_weights_is_that_of_their_numbers(tmp_path: Path) -> None:
+def test_the_hash_of_weights_is_that_of_their_numbers(tmp_path):
     """Whatever is said of them beside."""
     one, same, other = (tmp_path / f"{name}.safetensors" for name in "abc")
     store.save_weights(one, {"w": np.arange(3.0)}, {"runs": ["a"]})
@@ -208,14 +198,14 @@ def test_the_hash_of_weights_is_that_of_their_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 30, b"\2\0\0\0\0\0\0\0{}"])
-def test_foreign_weights_carry_no_hash(tmp_path: Path, content: bytes) -> None:
+def test_foreign_weights_carry_no_hash(tmp_path, content):
     path = tmp_path / "a.safetensors"
     path.write_bytes(content)
     assert store.hash_of(path) == ""
     assert store.hash_of(tmp_path / "gone.safetensors") == ""
 
 
-def pack() -> store.TrainedPack:
+def pack():
     """Two runs at steps 0 and 6; the first fitted the training set at step 4, the other never."""
     weight = np.arange(2 * 3 * 2.0).reshape(2, 3, 2)
     weight[1, 2] = np.nan
@@ -223,7 +213,7 @@ def pack() -> store.TrainedPack:
     return store.TrainedPack({"weight": weight, "count": np.arange(6).reshape(2, 3)}, about)
 
 
-def test_a_pack_has_the_weights_of_each_run_at_each_of_its_steps() -> None:
+def test_a_pack_has_the_weights_of_each_run_at_each_of_its_steps():
     assert (pack().steps("a"), pack().steps("b")) == ([0, 6, 4], [0, 6])
     assert pack().state("a", 4)["weight"].tolist() == [4, 5]
     assert pack().state("b", 0)["weight"].tolist() == [6, 7]
@@ -233,7 +223,7 @@ def test_a_pack_has_the_weights_of_each_run_at_each_of_its_steps() -> None:
         pack().state("b", 4)
 
 
-def test_the_first_runs_of_a_pack_keep_what_the_file_says_of_them() -> None:
+def test_the_first_runs_of_a_pack_keep_what_the_file_says_of_them():
     first = pack().first(1)
     assert first.runs == ["a"]
     assert (first.steps("a"), first.about["lr"]) == ([0, 6, 4], [0.1])
@@ -241,7 +231,7 @@ def test_the_first_runs_of_a_pack_keep_what_the_file_says_of_them() -> None:
     assert pack().first(None).runs == ["a", "b"]
 
 
-def test_a_file_of_other_weights_is_no_pack(tmp_path: Path) -> None:
+def test_a_file_of_other_weights_is_no_pack(tmp_path):
     pack_file = tmp_path / "results" / "demo" / "models" / "a.safetensors"
     store.save_weights(pack_file, dict(pack().arrays), dict(pack().about))
     assert store.TrainedPack.load(pack_file).state("a", 4)["weight"].tolist() == [4, 5]
@@ -250,7 +240,7 @@ def test_a_file_of_other_weights_is_no_pack(tmp_path: Path) -> None:
         store.TrainedPack.load(tmp_path / "b.safetensors")
 
 
-def test_older_files_are_read_under_the_present_names_of_quantities(tmp_path: Path) -> None:
+def test_older_files_are_read_under_the_present_names_of_quantities(tmp_path):
     """Also where two families had measured one quantity under two names."""
     values = {"mean_norm": 1.0, "mean_norm_error": 0.1, "output_norm": 2.0, "output_frobenius": 2.1}
     store.save_dataset(tmp_path / "a.zarr.zip", xr.Dataset(values))

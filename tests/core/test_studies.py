@@ -1,7 +1,5 @@
 """Studies: folders whose files are found, and fingerprinted, as those of the package are."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import shutil
@@ -16,6 +14,7 @@ from flatlab.core.registry import keys_of, path_of
 from flatlab.core.studies import use_studies
 from flatlab.lab import plan
 from flatlab.lab.plan.fingerprint import fingerprint
+from tests.lab.plan.fingerprints import forget
 
 CONFIG = {"studies": ["."], "papers": ["minewell"]}
 
@@ -32,19 +31,11 @@ def study(tmp_path, monkeypatch):
     use_studies([], "")
     for name in [name for name in sys.modules if "minewell" in name]:
         del sys.modules[name]
-    for cached in ("fingerprint", "_content", "closure", "_imports"):
-        getattr(sys.modules["flatlab.lab.plan.fingerprint"], cached).cache_clear()
-    registry = sys.modules["flatlab.core.registry"]
-    registry.syntax.cache_clear()
-    registry.assignments.cache_clear()
-
-
-def planned(study: Path) -> plan.Plan:
-    return plan.Plan(CONFIG, study.parent / "nowhere")
+    forget()
 
 
 def test_a_study_is_planned_like_a_paper(study):
-    found = planned(study)
+    found = plan.Plan(CONFIG)
     assert [figure.target for figure in found.figures] == ["minewell_fig1", "minewell_fig2"]
     assert "minewell-net" in keys_of("networks")
     assert path_of("networks", "minewell-net") == study / "networks/minewell_net.py"
@@ -54,12 +45,12 @@ def test_a_study_is_planned_like_a_paper(study):
     assert Path(claims.__file__) == study / "claims.py"
 
 
-def codes(study: Path) -> dict[str, str]:
+def codes(study):
     """The fingerprints of training, measuring and drawing, in a new process."""
 
     program = (
-        "import json; from pathlib import Path; from flatlab.lab import plan\n"
-        f"p = plan.Plan({CONFIG!r}, Path('nowhere'))\n"
+        "import json; from flatlab.lab import plan\n"
+        f"p = plan.Plan({CONFIG!r})\n"
         "e = p.experiments['minewell-grid']\n"
         "codes = {**{k: v[0] for k, v in e.code().items()}, 'fig1': p.figures[0].code,\n"
         "         'settings': str(p.figures[0].settings), 'claims': plan.claims_code('minewell'),\n"
@@ -96,15 +87,14 @@ def test_an_edit_in_the_study_changes_exactly_what_uses_it(study):
 
 def test_the_papers_have_the_same_fingerprints_beside_a_study(study):
     alone = fingerprint("flatlab.networks.mlp", "flatlab.metrics.geometry")
-    for cached in ("fingerprint", "_content", "closure", "_imports"):
-        getattr(sys.modules["flatlab.lab.plan.fingerprint"], cached).cache_clear()
-    planned(study)
+    forget()
+    plan.Plan(CONFIG)
     assert fingerprint("flatlab.networks.mlp", "flatlab.metrics.geometry") == alone
 
 
 def refused(study, *folders):
     with pytest.raises(plan.PlanError) as refusal:
-        plan.Plan({**CONFIG, "studies": [*folders]}, study.parent / "nowhere")
+        plan.Plan({**CONFIG, "studies": [*folders]})
     return str(refusal.value)
 
 

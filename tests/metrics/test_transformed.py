@@ -13,7 +13,7 @@ from flatlab.core.schema import PlanError, convert
 from flatlab.data import load
 from flatlab.data._tensors import prepare
 from flatlab.lab import plan
-from flatlab.lab.kinds.grids.sections import Measure
+from flatlab.lab.kinds._sections import Measure
 from flatlab.lab.plan.fingerprint import closure
 from flatlab.lab.tables.correlations import correlate
 from flatlab.lab.tables.runs import collect

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from flatlab.lab import plan
 from flatlab.lab.figures import labels, lines
-from flatlab.lab.plan.labels import labels_of
+from flatlab.lab.plan.declarations import labels_of
 
 mpl.use("Agg")
 

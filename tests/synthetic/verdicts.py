@@ -41,7 +41,7 @@ def verdicts(target: str, *claims: ClaimRecord, **about: Any) -> FigureVerdicts:
 
 def write_verdicts(folder: str | Path, content: FigureVerdicts, picture: bool = False) -> Path:
     """A file of verdicts in a folder of results, and an empty picture of the figure."""
-    place, key = plan.Place(Path(folder)), content["target"].split("_")
+    place, key = plan.ResultsFolder(Path(folder)), content["target"].split("_")
     store.save_json(path := place.verdicts(*key), content)
     if picture:
         store.replace(place.figure(*key, "pdf"), b"")

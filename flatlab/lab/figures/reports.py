@@ -10,7 +10,7 @@ from flatlab.core.schema import PlanError, closest
 from flatlab.lab.figures.labels import title_of
 from flatlab.lab.figures.panels import colored, legend, panels
 from flatlab.lab.figures.render import FORMATS, STYLE, picture
-from flatlab.lab.plan.labels import labels_of
+from flatlab.lab.plan.declarations import labels_of
 
 if TYPE_CHECKING:
     import xarray as xr

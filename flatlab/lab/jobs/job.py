@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import gc
+import json
 import os
 import platform
 import shutil
@@ -12,6 +13,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,11 @@ import xarray as xr
 
 from flatlab.core.paths import record_of
 from flatlab.core.store import hash_of, replace, save_dataset, save_json, save_weights
-from flatlab.core.studies import user_studies
+from flatlab.core.studies import PACKAGE, user_studies
 from flatlab.lab.jobs.gpus import take_gpu
-from flatlab.lab.jobs.imports import freeze
 from flatlab.lab.jobs.lock import Guard
-from flatlab.lab.jobs.memory import keep_freed_memory
+from flatlab.lab.jobs.memory import freeze, keep_freed_memory
+from flatlab.version import __version__
 
 HASHED = (".zarr.zip", ".safetensors")
 """Inputs of which a record has the hash."""
@@ -154,13 +156,31 @@ def commit_of(folder: str | Path = ".") -> str:
     return ""
 
 
-def _of_study() -> dict[str, Any]:
-    """Of a study, whose own the commit is, which flatlab computes."""
-    if not user_studies():
-        return {}
-    from flatlab.lab.jobs.origin import origin
+def origin() -> dict[str, str]:
+    """Which flatlab computes: `version`, `commit` ("" if not known) and, in words, `installed`."""
+    url: dict[str, Any] = {}
+    installed = "not installed, run from its folder"
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        distribution = metadata.distribution("flatlab")
+        url = json.loads(distribution.read_text("direct_url.json") or "{}")
+        installed = "from a package index"
+        if url.get("dir_info", {}).get("editable"):
+            installed = "editable, from a checkout"
+        elif "vcs_info" in url:
+            installed = f"from {url['url']}"
+        elif url:
+            installed = f"from {url['url'].rpartition('/')[2]}"
+    pinned = url.get("vcs_info", {}).get("commit_id", "")
+    in_checkout = (PACKAGE.parent / "pyproject.toml").is_file()
+    commit = pinned or (commit_of(PACKAGE.parent) if in_checkout else "")
+    return {"version": __version__, "commit": commit, "installed": installed}
 
-    return {"flatlab": origin()}
+
+def origin_in_words() -> str:
+    """The same in a sentence."""
+    made = origin()
+    commit = f", commit {made['commit']}" if made["commit"] else ""
+    return f"Made with flatlab {made['version']}{commit}; installed: {made['installed']}."
 
 
 def _provenance(snakemake: Any, start: float) -> dict[str, Any]:
@@ -171,7 +191,7 @@ def _provenance(snakemake: Any, start: float) -> dict[str, Any]:
         "wildcards": dict(snakemake.wildcards.items()),
         "code": snakemake.params.get("code"),
         "commit": commit_of(),
-        **_of_study(),
+        **({"flatlab": origin()} if user_studies() else {}),  # the commit is the study's
         "settings": snakemake.params.get("settings"),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(start)),
         "runtime_s": round(time.time() - start, 3),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from filelock import SoftFileLease, Timeout
 
-from flatlab.core.store import StoreError, readable_os_errors, make_folder
+from flatlab.core.store import StoreError, make_folder, readable_os_errors
 
 BEAT_S = 5.0
 """How often the holder touches the lock."""

@@ -1,6 +1,7 @@
-"""The kinds of experiments, one file each: its keys, its packs, its table, what its jobs depend on.
+"""The kinds of experiments, one file each: its keys, its packs, its jobs and its table.
 
-A file `experiments/<kind>.py` has a class of that name, a `flatlab.lab.plan.experiments.Experiment`.
-Planning imports these files. What the jobs of a kind do is the file of the same name in
-`flatlab/lab/execution`; nothing else in the package knows a kind.
+A file `<kind>.py` has a class of that name, a `flatlab.lab.plan.experiments.Experiment`, which
+plans; `measure(job)`, which computes one metric file; and `tabulate(parts, settings)`, which joins
+them to a table. Planning imports these files and must not wait for torch: what carries out imports
+what it needs inside. Nothing else in the package knows a kind.
 """

@@ -6,16 +6,22 @@ hyper-parameters, its seed and outcomes such as a test error. One job measures o
 
 import glob
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from msgspec import field
 
-from flatlab.core.schema import PlanError, Strict, means
+from flatlab.core.schema import PlanError, means
 from flatlab.core.studies import studies
-from flatlab.lab.kinds.own.networks import Declared, Network, Networks
-from flatlab.lab.plan.experiments import Find, Source
+from flatlab.lab.kinds.user_networks.experiment import Declared, Network, NetworksExperiment
+from flatlab.lab.plan.experiments import LoadExperiment, Source
 from flatlab.lab.plan.run_records import RunRecords, read_records
+
+if TYPE_CHECKING:  # planning waits for neither
+    from xarray import Dataset
+
+    from flatlab.lab.jobs.job import RunningJob
 
 
 class DeclaredFiles(Declared, frozen=True, kw_only=True):
@@ -33,16 +39,15 @@ class DeclaredFiles(Declared, frozen=True, kw_only=True):
     ] = field(default_factory=list)
 
 
-class Files(Networks, frozen=True, kw_only=True):
+class Files(NetworksExperiment, frozen=True, kw_only=True):
     """Networks from files at one scale."""
 
     kind: ClassVar[str] = "files"
     schema: ClassVar[type[Declared]] = DeclaredFiles
     trained: ClassVar[str] = "elsewhere"
-    sections: ClassVar[dict[str, type[Strict]]] = {}
 
     @classmethod
-    def load(cls, source: Source, find: Find) -> "Files":
+    def load(cls, source: Source, find: LoadExperiment) -> "Files":
         """Read and check the file, and that of the runs; each file of weights is a pack."""
         fields = cls.load_own(source)
         records = _records(source, fields["file"], studies()[fields["study"]])
@@ -53,7 +58,8 @@ class Files(Networks, frozen=True, kw_only=True):
         ):
             pack = name.replace(os.sep, "_")
             if pack in packs:
-                raise PlanError(f"{source.place('files')}: two files are called {pack}; rename one")
+                where = source.location("files")
+                raise PlanError(f"{where}: two files are called {pack}; rename one")
             packs[pack] = Network(
                 hyperparameters=values, seed=seed, file=str(file), outcomes=outcomes
             )
@@ -69,10 +75,33 @@ def _records(source: Source, file: DeclaredFiles, folder: Path) -> RunRecords:
     paths: set[str] = set()
     for pattern in patterns:
         if not (there := glob.glob(pattern, root_dir=folder, recursive=True)):
-            raise PlanError(f"{source.place('files')}: no file is called like {pattern}")
+            raise PlanError(f"{source.location('files')}: no file is called like {pattern}")
         paths |= {*there}
     table = None if file.runs is None else Path(os.path.relpath(folder / file.runs))
     return read_records([Path(path) for path in sorted(paths)], table, file.outcomes)
 
 
-Files.sections = Files.documented("files")
+def measure(job: "RunningJob") -> "Dataset":
+    """Measure some families on one network."""
+    from flatlab.lab.jobs.memory import quick_imports
+
+    with quick_imports():
+        from flatlab.lab.kinds.user_networks.networks import measured
+
+    return measured(job)
+
+
+def tabulate(parts: Sequence["Dataset"], settings: Mapping[str, Any]) -> "Dataset":
+    """The table of the datasets of all metric files, network by network."""
+    from flatlab.lab.tables.own_networks import Row, gather
+
+    networks = settings["networks"]
+    records = RunRecords(
+        files=tuple(Path(network["file"]) for network in networks.values()),
+        hyperparameters=tuple(network["hyperparameters"] for network in networks.values()),
+        outcomes=tuple(network["outcomes"] for network in networks.values()),
+        seeds=tuple(network["seed"] for network in networks.values()),
+    )
+    places = [place for place in range(len(networks)) for _ in range(settings["jobs"])]
+    rows = [(place, Row.of(part)) for place, part in zip(places, parts, strict=True)]
+    return gather(rows, records, settings["about"])

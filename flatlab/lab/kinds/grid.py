@@ -5,31 +5,36 @@ block of `seeds` are a pack. A scale overrides keys of the sections, `settings`,
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
-from flatlab.core.options import options_of, section
+from flatlab.core.options import documented, options_of, section
 from flatlab.core.paths import built_at
-from flatlab.core.registry import joined, keys_of, measures_samples
-from flatlab.core.schema import PlanError, Strict, plain
-from flatlab.lab.kinds.grids.fidelity import evidence, of_packs, of_samples, of_starts, of_test_sets
-from flatlab.lab.kinds.grids.fine_tuning import sources_of, start_of
-from flatlab.lab.kinds.grids.jobs import measure_roots, train_roots, train_settings
-from flatlab.lab.kinds.grids.packs import Pack, check_shared, packs_of, varied_in
-from flatlab.lab.kinds.grids.sections import (
+from flatlab.core.registry import check_known, joined, measures_samples, module_of
+from flatlab.core.schema import PlanError, Strict, closest, plain
+from flatlab.lab.kinds._evidence import evidence, of_packs, of_samples, of_starts, of_test_sets
+from flatlab.lab.kinds._packs import VARYING, Pack, check_shared, packs_of, varied_in
+from flatlab.lab.kinds._sections import (
     Checkpoints,
     Corrupted,
     Dense,
+    LogUniform,
     Measure,
     Samples,
+    Start,
+    Stop,
     Transformations,
 )
-from flatlab.lab.kinds.grids.settings import VARYING
-from flatlab.lab.kinds.grids.training import LogUniform, Start, Stop
-from flatlab.lab.plan.experiments import Experiment, Find, PlannedJob, Source
+from flatlab.lab.plan.experiments import Experiment, LoadExperiment, PlannedJob, Source
 from flatlab.lab.plan.fingerprint import fingerprint
+
+if TYPE_CHECKING:  # planning waits for neither
+    from xarray import Dataset
+
+    from flatlab.lab.jobs.job import RunningJob
 
 BUDGET_BYTES = 20 * 10**9
 """Dense checkpoints of a grid that need more space are deleted after the measurement."""
@@ -41,20 +46,11 @@ are one batch."""
 SECTIONS: dict[str, type[Strict]] = {**VARYING, "checkpoints": Checkpoints, "measure": Measure}
 
 
-def _documented() -> Iterator[tuple[str, type[Strict]]]:
-    """Each section, followed by the options of the files that it may name."""
-    for name, kind in SECTIONS.items():
-        yield name, kind
-        for folder in kind.FOLDERS.values():
-            for key in keys_of(folder):
-                if (options := options_of(folder, key)).__struct_fields__:
-                    yield f"{name}, of {key}", options
-
-
 class Grid(Experiment, frozen=True, kw_only=True):
     """A set of networks to train, at one scale.
 
-    options: those of each family, by its key.  sources: the grids that networks start from.
+    options: those of each family, by its key.
+    sources: the grids that networks start from.
     """
 
     measure_section: Measure
@@ -62,20 +58,22 @@ class Grid(Experiment, frozen=True, kw_only=True):
     sources: dict[str, "Grid"]
 
     kind: ClassVar[str] = "grid"
-    sections: ClassVar[dict[str, type[Strict]]] = {
-        **dict(_documented()),
-        "training.lr": LogUniform,
-        "training.stop": Stop,
-        "training.start": Start,
-        "checkpoints.dense": Dense,
-        "measure.samples.<name>": Samples,
-        "measure.test_sets.<name>": Corrupted,
-        "measure.transformations": Transformations,
-    }
 
     @classmethod
-    def load(cls, source: Source, find: Find) -> "Grid":
-        """Read and check a grid's file."""
+    def sections(cls) -> dict[str, type[Strict]]:
+        return {
+            **dict(each for name in SECTIONS for each in documented(name, SECTIONS[name])),
+            "training.lr": LogUniform,
+            "training.stop": Stop,
+            "training.start": Start,
+            "checkpoints.dense": Dense,
+            "measure.samples.<name>": Samples,
+            "measure.test_sets.<name>": Corrupted,
+            "measure.transformations": Transformations,
+        }
+
+    @classmethod
+    def load(cls, source: Source, find: LoadExperiment) -> "Grid":
         source.check_keys(["title", "settings", "exclude", "seeds", *SECTIONS])
         if not isinstance(source.content.get("title"), str):
             raise PlanError(f"{source.name}: title is missing, or no text")
@@ -226,7 +224,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
             "samples": self.samples,
             "length": self.length,
             "stands_in_for": " on ".join(replaced),
-            "left_out": self.left_out,
+            "left_out": self.missing_networks,
             "hyperparameters": varied_in(self.packs),
             **evidence(
                 *of_packs(self.packs, published.packs),
@@ -269,8 +267,8 @@ class Grid(Experiment, frozen=True, kw_only=True):
     @property
     def disk_use(self) -> str:
         line = f"{_size(self.bytes_at_the_end)} at the end of training"
-        if self.left_out:
-            line += f", {self.left_out} networks left out"
+        if self.missing_networks:
+            line += f", {self.missing_networks} networks left out"
         if dense := self.bytes_of_dense_checkpoints:
             fate = "kept" if self.keeps_dense_checkpoints else "deleted when measured"
             line += f", {_size(dense)} of dense checkpoints, {fate}"
@@ -280,3 +278,141 @@ class Grid(Experiment, frozen=True, kw_only=True):
 def _size(count: int) -> str:
     power = min(len(f"{count:,}".split(",")) - 1, 3)
     return f"{count / 1000**power:,.3g} {('B', 'kB', 'MB', 'GB')[power]}"
+
+
+def train_settings(pack: Pack) -> dict[str, Any]:
+    """The settings of a training job; besides its code and data, it depends on nothing else."""
+    training = plain(pack.training)
+    options = training.pop("options")
+    training.pop("start", None)  # `start_of` says from which files
+    if training["regularizer"] == "none":
+        del training["regularizer"]
+    return {
+        **{key: plain(getattr(pack, key)) for key in ("data", "network", "curves", "seeds")},
+        "training": {**training, **options},
+        "checkpoints": plain(pack.dense),
+        **({} if pack.fitted is UNSET else {"fitted": pack.fitted}),
+        "outputs": pack.outputs,
+        "runs": pack.runs,
+    }
+
+
+def train_roots(pack: Pack) -> list[str]:
+    """The modules that train a pack: the engine, and what the pack names of each registry.
+
+    The mode `loop` trains by torch's own modules, without stacked layers.
+    """
+    network, training = pack.network, pack.training
+    layers = network.options.layers() if training.mode != "loop" else []
+    for key in layers:
+        check_known("train/layers", key, f"networks/{network.name}: layers")
+    return [
+        "flatlab.lab.train.run",
+        module_of("networks", network.name),
+        module_of("losses", training.loss),
+        module_of("train/optimizers", training.optimizer),
+        module_of("train/initializations", network.initialization),
+        *(module_of("train/regularizers", key) for key in joined(training.regularizer)),
+        *(module_of("train/augmentations", key) for key in joined(pack.data.augmentation)),
+        *(module_of("train/layers", key) for key in layers),
+    ]
+
+
+def measure_roots(pack: Pack, family: str, options: Mapping[str, Any]) -> list[str]:
+    """The modules that measure a pack: the families, the architecture and the losses.
+
+    options: those of each family, by its key.
+    """
+    roots = [module_of("networks", pack.network.name), module_of("losses", pack.training.loss)]
+    for name in joined(family):
+        roots.append(module_of("metrics", name))
+        for option, folder in options_of("metrics", name).FOLDERS.items():
+            if key := options[name][option]:
+                roots.append(module_of(folder, key))
+    return ["flatlab.metrics._measure_pack", *roots]
+
+
+def sources_of(packs: Iterable[Pack], source: Source, find: LoadExperiment) -> dict[str, Grid]:
+    """The grids that packs of a file start from, by key; raises `PlanError` for what is not there.
+
+    find: returns a grid by its key.
+    """
+    sources: dict[str, Any] = {}
+    location = source.location("training", "start")
+    for pack in packs:
+        if (start := pack.training.start) is UNSET:
+            continue
+        if start.grid == source.key:
+            raise PlanError(f"{location}.grid: {start.grid} cannot start from itself")
+        if start.grid not in sources:
+            sources[start.grid] = find(start.grid, f"{location}.grid: ")
+        if sources[start.grid].kind != "grid":
+            raise PlanError(f"{location}.grid: {start.grid} is no grid, it trains nothing")
+        _starts(pack, sources[start.grid], f"{location}.")
+    return sources
+
+
+def start_of(pack: Pack, sources: Mapping[str, Grid]) -> tuple[list[str], dict[str, Any]]:
+    """The files of weights that a pack starts from, and the settings of its training job.
+
+    These say of each run the number of its file and the run in it, and what is drawn anew.
+    """
+    if (start := pack.training.start) is UNSET:
+        return [], {}
+    grid = sources[start.grid]
+    starts = _starts(pack, grid)
+    keys = list(dict.fromkeys(key for key, _ in starts))
+    runs = [[keys.index(key), run] for key, run in starts]
+    files = [grid.weights(key)["weights"] for key in keys]
+    return files, {"start": {"grid": grid.key, "runs": runs, "anew": start.anew}}
+
+
+def _starts(pack: Pack, grid: Grid, context: str = "") -> list[tuple[str, str]]:
+    """Of each run of a pack, the pack and the run of a grid that it starts from."""
+    start = pack.training.start
+    assert start is not UNSET
+    settings = list(dict.fromkeys(each.setting for each in grid.packs.values()))
+    if start.setting is None and len(settings) > 1:
+        known = ", ".join(settings)
+        raise PlanError(f"{context}setting is missing; {grid.key} has several: {known}")
+    setting = start.setting or settings[0]
+    if setting not in settings:
+        raise PlanError(
+            f"{context}setting: {grid.key} has no setting {setting!r}; {closest(setting, settings)}"
+        )
+    of_seed = {
+        seed: (each.key, run)
+        for each in grid.packs.values()
+        if each.setting == setting
+        for seed, run in zip(each.seeds, each.runs, strict=True)
+    }
+    seeds = pack.seeds if start.seed == "same" else [start.seed] * len(pack.seeds)
+    if lacking := [seed for seed in seeds if seed not in of_seed]:
+        raise PlanError(f"{context}seed: {grid.key} has no run {setting}-s{lacking[0]}")
+    return [of_seed[seed] for seed in seeds]
+
+
+def measure(job: "RunningJob") -> "Dataset":
+    """Measure a family of quantities on the checkpoints of a pack."""
+    from flatlab.core.store import TrainedPack, load_dataset
+    from flatlab.lab.jobs.memory import quick_imports
+
+    with quick_imports():
+        from flatlab.data._dataset import folder_of
+
+        if "transformations" in job.params.settings:
+            from flatlab.metrics._measure_transformed import measure_transformed as measure_pack
+        else:
+            from flatlab.metrics._measure_pack import measure_pack
+    files = job.input.weights, job.input.get("dense")  # of families at the end alone there is none
+    weights = [TrainedPack.load(path) for path in files if path]
+    raw = load_dataset(job.input.data)
+    folder = folder_of(job.config.get("data_folder"))
+    return measure_pack(weights, raw, job.params.settings, job.device, folder)
+
+
+def tabulate(parts: Sequence["Dataset"], settings: Mapping[str, Any]) -> "Dataset":
+    """The table of the datasets of all metric files."""
+    from flatlab.lab.tables.runs import collect
+
+    return collect(parts, settings)

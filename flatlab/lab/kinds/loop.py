@@ -5,19 +5,35 @@ dictionary, or that and a mapping of outcomes. One job trains one run, another o
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from msgspec import field
 
 from flatlab.core.paths import built_at
-from flatlab.core.schema import PlanError, Strict, means, refuse_unknown
-from flatlab.lab.kinds.grids.packs import seed_blocks
-from flatlab.lab.kinds.grids.settings import key_of
-from flatlab.lab.kinds.own.networks import Declared, Network, Networks, check_values
-from flatlab.lab.plan.experiments import Find, PlannedJob, Source
+from flatlab.core.schema import PlanError, means
+from flatlab.lab.kinds import files
+from flatlab.lab.kinds._packs import combinations, key_of, seed_blocks, settings
+from flatlab.lab.kinds.files import tabulate
+from flatlab.lab.kinds.user_networks.experiment import (
+    Declared,
+    Function,
+    Network,
+    NetworksExperiment,
+    Value,
+    module_of_function,
+)
+from flatlab.lab.plan.experiments import LoadExperiment, PlannedJob, Source
 from flatlab.lab.plan.fingerprint import fingerprint
-from flatlab.lab.plan.own_functions import Function, module_of_function
+
+if TYPE_CHECKING:  # planning waits for none of them
+    import numpy as np
+    from torch import Tensor
+    from xarray import Dataset
+
+    from flatlab.lab.jobs.job import RunningJob
+
+__all__ = ["Loop", "measure", "tabulate", "train"]
 
 SEED = "seed"
 
@@ -38,27 +54,26 @@ class DeclaredLoop(Declared, frozen=True, kw_only=True):
     seeds: Annotated[list[int | str], means("of each setting: [0-4], or [0, 7]", min_length=1)]
 
 
-class Loop(Networks, frozen=True, kw_only=True):
+class Loop(NetworksExperiment, frozen=True, kw_only=True):
     """Networks that a function of the study trains, at one scale."""
 
     kind: ClassVar[str] = "loop"
     schema: ClassVar[type[Declared]] = DeclaredLoop
     trained: ClassVar[str] = "by a function of the study"
-    sections: ClassVar[dict[str, type[Strict]]] = {}
 
     @classmethod
-    def load(cls, source: Source, find: Find) -> "Loop":
+    def load(cls, source: Source, find: LoadExperiment) -> "Loop":
         """Read and check the file; each run is a pack."""
         fields = cls.load_own(source)
         file = fields["file"]
-        module_of_function(file.train, fields["study"], source.place("train"))
-        blocks = seed_blocks(file.seeds, source.place("seeds"))
+        module_of_function(file.train, fields["study"], source.location("train"))
+        blocks = seed_blocks(file.seeds, source.location("seeds"))
         packs: dict[str, Network] = {}
         for values in _settings(source, file):
             for seed in itertools.chain(*blocks):
-                run = f"{key_of(values, source.place('settings'))}-s{seed}"
+                run = f"{key_of(values, source.location('settings'))}-s{seed}"
                 if run in packs:
-                    raise PlanError(f"{source.place('settings')}: {run} is declared twice")
+                    raise PlanError(f"{source.location('settings')}: {run} is declared twice")
                 packs[run] = Network(hyperparameters=values, seed=seed)
         return cls(**{**fields, "packs": packs})
 
@@ -89,37 +104,73 @@ class Loop(Networks, frozen=True, kw_only=True):
 
 def _settings(source: Source, file: DeclaredLoop) -> Iterator[dict[str, Any]]:
     """Each setting: those of a list, or the product of factors less what is excluded."""
-    where, place = source.place("settings"), source.place("exclude")
-    if not file.settings:
-        raise PlanError(f"{where}: expected factors such as lr: [0.1, 0.2], or a list of settings")
-    names = {*(file.settings if isinstance(file.settings, dict) else file.settings[0])}
-    if SEED in names:
-        raise PlanError(f"{where}.{SEED}: seeds stand under `seeds`")
-    if isinstance(file.settings, list):
-        if file.exclude:
-            raise PlanError(f"{place}: only a product of factors has combinations to exclude")
-        combinations = file.settings
-        for number, values in enumerate(combinations):
-            if {*values} != names:
-                raise PlanError(f"{where}[{number}]: it must name {', '.join(sorted(names))}")
-    else:
-        for name, factor in file.settings.items():
-            if not isinstance(factor, list) or not factor:
-                raise PlanError(f"{where}.{name}: expected a list of values, found {factor!r}")
-        products = itertools.product(*file.settings.values())
-        combinations = [dict(zip(file.settings, each, strict=True)) for each in products]
-    for number, entry in enumerate(file.exclude):
-        refuse_unknown(entry, names, f"{place}[{number}]")
-        if not any(_has(values, entry) for values in combinations):
-            raise PlanError(f"{place}[{number}]: no combination has {entry}")
-    for values in combinations:
-        check_values(values, where)
-        if not any(_has(values, entry) for entry in file.exclude):
-            yield values
+    stated = file.settings if isinstance(file.settings, list) else [file.settings]
+    if any(SEED in each for each in stated):
+        raise PlanError(f"{source.location('settings')}.{SEED}: seeds stand under `seeds`")
+    for place, values in settings(source, combinations):
+        if {*values} != {*stated[0]}:
+            raise PlanError(f"{place}: it must name {', '.join(sorted(stated[0]))}")
+        for name, value in values.items():
+            if not isinstance(value, Value):
+                raise PlanError(f"{place}.{name}: expected a number or a word, found {value!r}")
+        yield values
 
 
-def _has(values: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
-    return entry.items() <= values.items()
+def train(job: "RunningJob") -> None:
+    """Train one run."""
+    from flatlab.lab.jobs.memory import quick_imports
+
+    with quick_imports():
+        from flatlab.lab.kinds.user_networks.code import function_of
+
+    settings = job.params.settings
+    name, study = settings["function"], settings["study"]
+    function = function_of(name, "train", study)
+    arrays, outcomes = trained_run(function, name, settings["arguments"], study)
+    job.save(weights=(arrays, {"outcomes": outcomes}))
 
 
-Loop.sections = Loop.documented("loop")
+def measure(job: "RunningJob") -> "Dataset":
+    """Measure some families on one run, and note the outcomes that its training has told."""
+    from flatlab.core.store import load_weights
+    from flatlab.lab.tables.own_networks import Row
+
+    _, about = load_weights(job.input.weights)
+    row = Row.of(files.measure(job))
+    return Row(row.values, {**row.about, "outcomes": about["outcomes"]}).dataset
+
+
+def trained_run(
+    function: Callable[..., Any], name: str, arguments: Mapping[str, Any], study: str = ""
+) -> tuple[dict[str, "np.ndarray"], dict[str, float]]:
+    """The state dictionary of a run as arrays, and its outcomes; `MeasureError` for anything else.
+
+    function, name: that trains it, and how it is written.
+    arguments: its hyper-parameters and seed.
+    study: the key of the one whose module it is.
+    """
+    from torch import Tensor
+
+    from flatlab.derivatives.errors import MeasureError
+    from flatlab.lab.kinds.user_networks.code import called
+
+    result = called(function, "--train", name, study, arguments)
+    state, outcomes = result if isinstance(result, tuple) and len(result) == 2 else (result, {})
+    tensors = isinstance(state, Mapping) and all(isinstance(v, Tensor) for v in state.values())
+    if not (tensors and state):
+        what = type(state).__name__
+        raise MeasureError(f"--train {name} returned {what}; it must return model.state_dict()")
+    try:
+        numbers = {str(key): float(value) for key, value in dict(outcomes).items()}
+    except (TypeError, ValueError):
+        raise MeasureError(
+            f"--train {name} returned outcomes {outcomes!r}; they must be numbers by name"
+        ) from None
+    return {str(key): _array(value) for key, value in state.items()}, numbers
+
+
+def _array(tensor: "Tensor") -> "np.ndarray":
+    """Its numbers; those of bfloat16, which numpy lacks, in float32."""
+    tensor = tensor.detach().cpu()
+    wide = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
+    return wide.numpy().copy()

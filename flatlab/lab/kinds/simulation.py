@@ -4,14 +4,20 @@
 overrides some.
 """
 
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from flatlab.core.options import options_of, section
-from flatlab.core.registry import check_known, keys_of, module_of
+from flatlab.core.registry import check_known, imported, keys_of, module_of
 from flatlab.core.schema import PlanError, Strict, plain
-from flatlab.lab.kinds.grids.fidelity import evidence, of_values
-from flatlab.lab.plan.experiments import Experiment, Find, PlannedJob, Source
+from flatlab.lab.kinds._evidence import evidence, of_values
+from flatlab.lab.plan.experiments import Experiment, LoadExperiment, PlannedJob, Source
 from flatlab.lab.plan.fingerprint import fingerprint
+
+if TYPE_CHECKING:  # planning waits for neither
+    from xarray import Dataset
+
+    from flatlab.lab.jobs.job import RunningJob
 
 ALL = "all"
 """The key of the only pack."""
@@ -21,13 +27,13 @@ class Simulation(Experiment, frozen=True, kw_only=True):
     """A simulation at one scale."""
 
     kind: ClassVar[str] = "simulation"
-    sections: ClassVar[dict[str, type[Strict]]] = {
-        f"settings of {key}": options_of("simulations", key) for key in keys_of("simulations")
-    }
 
     @classmethod
-    def load(cls, source: Source, find: Find) -> "Simulation":
-        """Read and check a simulation's file."""
+    def sections(cls) -> dict[str, type[Strict]]:
+        return {f"settings of {k}": options_of("simulations", k) for k in keys_of("simulations")}
+
+    @classmethod
+    def load(cls, source: Source, find: LoadExperiment) -> "Simulation":
         source.check_keys(["title", "simulation", "settings"], fixed=("title", "simulation"))
         for key in ("title", "simulation"):
             if not isinstance(source.content.get(key), str):
@@ -66,3 +72,20 @@ class Simulation(Experiment, frozen=True, kw_only=True):
     @property
     def about(self) -> list[str]:
         return [f"{key}: {value}" for key, value in self.packs[ALL].items()]
+
+
+def measure(job: "RunningJob") -> "Dataset":
+    """Run the simulation."""
+    from flatlab.lab.jobs.memory import quick_imports
+
+    settings = dict(job.params.settings)
+    with quick_imports():
+        module = imported("simulations", settings.pop("simulation"))
+    table: Dataset = module.table(module.Options(**settings))
+    return table
+
+
+def tabulate(parts: Sequence["Dataset"], settings: Mapping[str, Any]) -> "Dataset":
+    """The table: what was simulated, described."""
+    (whole,) = parts
+    return whole.assign_attrs(settings["about"])

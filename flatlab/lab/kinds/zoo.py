@@ -5,7 +5,8 @@ others published. `jobs` says among how many jobs they are divided. Each family 
 they are measured by has a section with its options: `adaptive`, `sharpness`, `accuracy`.
 """
 
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import field, structs
 
@@ -22,14 +23,18 @@ from flatlab.core.schema import (
     means,
     plain,
 )
+from flatlab.lab.kinds._evidence import evidence
+from flatlab.lab.kinds._packs import Pack
+from flatlab.lab.kinds._sections import Corrupted
 from flatlab.lab.kinds.grid import Grid
-from flatlab.lab.kinds.grids.fidelity import evidence
-from flatlab.lab.kinds.grids.packs import Pack
-from flatlab.lab.kinds.grids.sections import Corrupted
-from flatlab.lab.plan.experiments import Experiment, Find, PlannedJob, Source
+from flatlab.lab.plan.experiments import Experiment, LoadExperiment, PlannedJob, Source
 from flatlab.lab.plan.fingerprint import fingerprint
 
-FAMILIES = keys_of("metrics")
+if TYPE_CHECKING:  # planning waits for neither
+    from xarray import Dataset
+
+    from flatlab.lab.jobs.job import RunningJob
+
 CLEAN = "test"
 """The name of the test set that is not shifted."""
 
@@ -131,8 +136,9 @@ class ZooFile(Strict, frozen=True, kw_only=True):
 
 
 class Zoo(Experiment, frozen=True, kw_only=True):
-    """A set of networks at one scale.  grid: whose networks they are, if they are trained here.
+    """A set of networks at one scale.
 
+    grid: whose networks they are, if they are trained here.
     options: those of each family that they are measured by.
     """
 
@@ -141,32 +147,37 @@ class Zoo(Experiment, frozen=True, kw_only=True):
     options: dict[str, dict[str, Any]]
 
     kind: ClassVar[str] = "zoo"
-    sections: ClassVar[dict[str, type[Strict]]] = {
-        "zoo": ZooFile,
-        **{name: options_of("metrics", name) for name in FAMILIES},
-        "pretrained": Pretrained,
-        "test_sets.<name>": TestSet,
-    }
 
     @classmethod
-    def load(cls, source: Source, find: Find) -> "Zoo":
-        """Read and check a zoo's file.  find: returns the grid that it names."""
-        source.check_keys([*ZooFile.__struct_fields__, *FAMILIES])
+    def sections(cls) -> dict[str, type[Strict]]:
+        return {
+            "zoo": ZooFile,
+            **{name: options_of("metrics", name) for name in keys_of("metrics")},
+            "pretrained": Pretrained,
+            "test_sets.<name>": TestSet,
+        }
+
+    @classmethod
+    def load(cls, source: Source, find: LoadExperiment) -> "Zoo":
+        families = keys_of("metrics")
+        source.check_keys([*ZooFile.__struct_fields__, *families])
         content = {key: source.value(key) for key in {**source.content, **source.override}}
-        for name in (*FAMILIES, "pretrained"):
+        for name in (*families, "pretrained"):
             if content.get(name) is not None:  # one by one, so that a message has the closest key
-                content[name] = plain(section(source.parts(name), cls.sections[name])[0])
-        options = {name: content.pop(name) for name in FAMILIES if name in content}
-        file: ZooFile = convert(content, ZooFile, source.place)
+                kind = Pretrained if name == "pretrained" else options_of("metrics", name)
+                content[name] = plain(section(source.parts(name), kind)[0])
+        options = {name: content.pop(name) for name in families if name in content}
+        file: ZooFile = convert(content, ZooFile, source.location)
         if (file.grid is None) == (file.pretrained is None):
             raise PlanError(f"{source.name}: {source.scale}: give either grid or pretrained")
         if not options:
             raise PlanError(f"{source.name}: a section such as adaptive names what is measured")
         if "accuracy" in options and file.pretrained and CLEAN not in file.test_sets:
-            raise PlanError(f"{source.place('test_sets')}: accuracy needs the clean one, {CLEAN}")
-        grid = find(file.grid, f"{source.place('grid')}: ") if file.grid else None
+            where = source.location("test_sets")
+            raise PlanError(f"{where}: accuracy needs the clean one, {CLEAN}")
+        grid = find(file.grid, f"{source.location('grid')}: ") if file.grid else None
         if grid is not None and not isinstance(grid, Grid):
-            raise PlanError(f"{source.place('grid')}: {grid.key} is no grid, it trains nothing")
+            raise PlanError(f"{source.location('grid')}: {grid.key} is no grid, it trains nothing")
         return cls(
             key=source.key,
             scale=source.scale,
@@ -174,7 +185,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
             packs={str(number): number for number in range(file.jobs)},
             families=["+".join(options)],
             file=file,
-            grid=_part_of(grid, file.settings, source.place("settings")),
+            grid=_part_of(grid, file.settings, source.location("settings")),
             options=options,
         )
 
@@ -269,13 +280,37 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         return [f"{self.file.name}: {networks}", f"{self.file.jobs} jobs"]
 
 
-def _part_of(grid: Grid | None, names: list[str] | None, place: str) -> Grid | None:
+def _part_of(grid: Grid | None, names: list[str] | None, location: str) -> Grid | None:
     """A grid with some of its settings alone."""
     if grid is None or names is None:
         return grid
     known = dict.fromkeys(pack.setting for pack in grid.packs.values())
     for name in names:
         if name not in known:
-            raise PlanError(f"{place}: {grid.key} has no setting {name!r}; {closest(name, known)}")
+            raise PlanError(
+                f"{location}: {grid.key} has no setting {name!r}; {closest(name, known)}"
+            )
     chosen = {key: pack for key, pack in grid.packs.items() if pack.setting in names}
     return structs.replace(grid, packs=chosen)
+
+
+def measure(job: "RunningJob") -> "Dataset":
+    """Measure some of the networks, those that an earlier attempt has measured excepted."""
+    from flatlab.core.resume_state import ResumeState
+    from flatlab.lab.jobs.memory import quick_imports
+
+    with quick_imports():
+        from flatlab.data._dataset import folder_of
+        from flatlab.metrics._measure_zoo import measure_zoo
+
+    folder = folder_of(job.config.get("data_folder"))
+    identity = {"settings": job.params.settings, "code": job.params.code}
+    left = ResumeState(job.unfinished, identity)
+    return measure_zoo(job.params.settings, job.input, folder, left, job.device)
+
+
+def tabulate(parts: Sequence["Dataset"], settings: Mapping[str, Any]) -> "Dataset":
+    """The table of the datasets of all metric files."""
+    from flatlab.lab.tables.zoo import gather
+
+    return gather(parts, settings["about"])

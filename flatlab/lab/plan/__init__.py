@@ -7,17 +7,25 @@ from flatlab.core.paths import (
     PROOFS,
     PUBLISHED,
     RESULTS,
-    Place,
+    ResultsFolder,
     built_at,
     command,
     published_at,
     record_of,
     redrawn_at,
 )
-from flatlab.core.registry import OWN_IMAGES, check_known, experiment_keys, keys_of, module_of
+from flatlab.core.registry import LOCAL_IMAGES, check_known, experiment_keys, keys_of, module_of
 from flatlab.core.schema import SCALES, Config, PlanError, closest, convert, describe
-from flatlab.lab.plan.declarations import Paper
-from flatlab.lab.plan.environment import check_records, record_start, set_job_environment
+from flatlab.lab.plan.declarations import (
+    CustomFigure,
+    Intervals,
+    Lines,
+    Matrix,
+    Panel,
+    Paper,
+    Points,
+    Table,
+)
 from flatlab.lab.plan.experiments import (
     Experiment,
     PlannedJob,
@@ -38,36 +46,40 @@ from flatlab.lab.plan.figures import (
     why_not,
 )
 from flatlab.lab.plan.fingerprint import fingerprint
-from flatlab.lab.plan.plan import Plan, load_config
-from flatlab.lab.plan.published import as_judged, outdated, published_figures, published_scales
-from flatlab.lab.plan.templates import Intervals, Lines, Matrix, Own, Panel, Points, Table
+from flatlab.lab.plan.plan import (
+    Plan,
+    load_config,
+    record_start,
+    require_writable_snakemake_folder,
+    set_job_environment,
+)
+from flatlab.lab.plan.published import as_published, outdated, published_figures, published_scales
 
 __all__ = [
     "FIGURE_KEY",
-    "OWN_IMAGES",
+    "LOCAL_IMAGES",
     "PROOFS",
     "PUBLISHED",
     "RESULTS",
     "SCALES",
     "Config",
+    "CustomFigure",
     "Experiment",
     "Figure",
     "Intervals",
     "Lines",
     "Matrix",
-    "Own",
     "Panel",
     "Paper",
-    "Place",
     "Plan",
     "PlanError",
     "PlannedJob",
     "Points",
+    "ResultsFolder",
     "Table",
-    "as_judged",
+    "as_published",
     "built_at",
     "check_known",
-    "check_records",
     "claims_code",
     "closest",
     "command",
@@ -93,6 +105,7 @@ __all__ = [
     "record_of",
     "record_start",
     "redrawn_at",
+    "require_writable_snakemake_folder",
     "set_job_environment",
     "targets",
     "why_not",

@@ -18,17 +18,18 @@ from flatlab.core.paths import built_at
 from flatlab.core.registry import check_known, experiment_files, keys_of
 from flatlab.core.schema import SCALES, PlanError, Strict, absent, closest, describe, refuse_unknown
 
-Find = Callable[[str, str], "Experiment"]
-"""From a key, and what precedes it in messages, to the experiment at the same scale."""
+LoadExperiment = Callable[[str, str], "Experiment"]
+"""Callable (key, prefix of errors) -> the experiment at the same scale."""
 
 
 class PlannedJob(Strict, frozen=True):
     """The inputs and params of one job.
 
-    inputs: files by name.  settings, code: the params; the result depends on nothing else.
+    inputs: files by name.
+    settings, code: the params; the result depends on nothing else.
     gpu: whether it computes on the configured device.
     kind, network, work: for forecasts: the time of jobs of one kind and network is proportional to
-    `work`; without a network it is that of jobs at the same scale.
+        `work`; without a network it is that of jobs at the same scale.
     """
 
     inputs: dict[str, str | list[str]]
@@ -43,10 +44,11 @@ class PlannedJob(Strict, frozen=True):
 class Experiment(Strict, frozen=True, kw_only=True):
     """An experiment at one scale; it yields one table.
 
-    packs: the units of computation, by key; one job trains one.  families: the measures of each
-    pack; those joined by + are computed by one job.  optional: those that a measured pack may lack,
-    since its weights are gone.  left_out: the number of networks that its file declares and that
-    are not measured.  lacking: the metric files that measured packs lack.
+    packs: the units of computation, by key; one job trains one.
+    families: the measures of each pack; those joined by + are computed by one job.
+    optional: families that a measured pack may lack, since its weights are gone.
+    missing_networks: how many that its file declares are not measured.
+    missing_files: the metric files that measured packs lack.
     """
 
     key: str
@@ -55,16 +57,22 @@ class Experiment(Strict, frozen=True, kw_only=True):
     packs: dict[str, Any]
     families: list[str]
     optional: list[str] = field(default_factory=list)
-    left_out: int = 0
-    lacking: frozenset[Path] = frozenset()
+    missing_networks: int = 0
+    missing_files: frozenset[Path] = frozenset()
 
     kind: ClassVar[str]
-    sections: ClassVar[dict[str, type[Strict]]]
-    """The schema of each section of its file, for `flatlab experiments`."""
 
     @classmethod
-    def load(cls, source: "Source", find: Find) -> "Experiment":
-        """Read and check a file; raise `PlanError` with the file and the key."""
+    def sections(cls) -> dict[str, type[Strict]]:
+        """The schema of each section of its file, for `flatlab experiments`."""
+        raise NotImplementedError
+
+    @classmethod
+    def load(cls, source: "Source", find: LoadExperiment) -> "Experiment":
+        """Read and check a file; raise `PlanError` with the file and the key.
+
+        find: returns others that it names.
+        """
         raise NotImplementedError
 
     def with_stand_ins(self, stand_ins: Mapping[str, str]) -> "Experiment":
@@ -138,22 +146,22 @@ class Experiment(Strict, frozen=True, kw_only=True):
     def metric_files(self) -> list[Path]:
         """All metric files, pack by pack."""
         files = (self.metrics(pack, family) for pack in self.packs for family in self.families)
-        return [path for path in files if path not in self.lacking]
+        return [path for path in files if path not in self.missing_files]
 
     def size(self, pack: str) -> int:
         """The number of networks of a pack."""
         return 0
 
-    def measured(self) -> "Experiment":
+    def only_measured_packs(self) -> "Experiment":
         """The same with only those packs whose metric files all exist, but for optional ones."""
         missing = {
             key: {family for family in self.families if not self.metrics(key, family).is_file()}
             for key in self.packs
         }
         packs = {k: pack for k, pack in self.packs.items() if missing[k] <= {*self.optional}}
-        left_out = sum(self.size(key) for key in self.packs if key not in packs)
-        lacking = frozenset(self.metrics(key, family) for key in packs for family in missing[key])
-        return replace(self, packs=packs, left_out=left_out, lacking=lacking)
+        networks = sum(self.size(key) for key in self.packs if key not in packs)
+        files = frozenset(self.metrics(key, family) for key in packs for family in missing[key])
+        return replace(self, packs=packs, missing_networks=networks, missing_files=files)
 
     def code(self) -> dict[str, list[str]]:
         """The fingerprints of its code: of the training and of each family."""
@@ -167,7 +175,7 @@ class Experiment(Strict, frozen=True, kw_only=True):
 
 
 class Source:
-    """The content of an experiment's file at one scale, and the place of each key in it.
+    """The content of an experiment's file at one scale, and the location of each key in it.
 
     folder: the project's, or the study's.
     """
@@ -196,12 +204,12 @@ class Source:
         varying = [key for key in known if key not in fixed]
         for scale, changes in self.scales.items():
             if not isinstance(changes, Mapping):
-                place = f"{self.name}: scales.{scale}"
-                raise PlanError(f"{place}: expected keys and values, found {changes!r}")
+                location = f"{self.name}: scales.{scale}"
+                raise PlanError(f"{location}: expected keys and values, found {changes!r}")
             refuse_unknown(changes, varying, f"{self.name}: scales.{scale}")
 
-    def place(self, section: str, key: str = "") -> str:
-        """The place of a key, which may be in the scale's override, for messages."""
+    def location(self, section: str, key: str = "") -> str:
+        """The location of a key, which may be in the scale's override, for messages."""
         inside = self.override.get(section)
         stated = key in inside if key and isinstance(inside, Mapping) else section in self.override
         where = f"scales.{self.scale}.{section}" if stated else section
@@ -212,13 +220,15 @@ class Source:
         return self.override.get(key, self.content.get(key, default))
 
     def parts(self, key: str) -> list[tuple[str, Mapping[str, Any]]]:
-        """A section as it stands above `scales:` and in the scale, each with its place."""
+        """A section as it stands above `scales:` and in the scale, each with its location."""
         above = self.content.get(key, {} if key in self.override else None)
         parts = [(key, above), (f"scales.{self.scale}.{key}", self.override.get(key, {}))]
-        for place, part in parts:
+        for location, part in parts:
             if not isinstance(part, Mapping):
-                raise PlanError(f"{self.name}: {place}: expected keys and values, found {part!r}")
-        return [(f"{self.name}: {place}", part) for place, part in parts]
+                raise PlanError(
+                    f"{self.name}: {location}: expected keys and values, found {part!r}"
+                )
+        return [(f"{self.name}: {location}", part) for location, part in parts]
 
 
 def kinds() -> tuple[str, ...]:
@@ -236,24 +246,24 @@ def keys_of_kinds() -> dict[str, dict[str, list[tuple[str, str, str]]]]:
     return {
         kind: {
             name: [key for key in describe(section) if key[2]]  # fields that are no keys have none
-            for name, section in kind_of(kind).sections.items()
+            for name, section in kind_of(kind).sections().items()
         }
         for kind in kinds()
     }
 
 
-def load_experiment(key: str, scale: str, find: Find, where: str = "") -> Experiment:
+def load_experiment(key: str, scale: str, find: LoadExperiment, context: str = "") -> Experiment:
     """Read and check the file of an experiment; raises `PlanError` with the file and the key.
 
-    where: the place that names the experiment, for the message if the key is unknown.
+    context: what names the experiment, a prefix of the error if the key is unknown.
     """
     known = experiment_files()
     if key not in known:
-        raise PlanError(f"{where}unknown experiment {key!r}; {closest(key, known)}")
+        raise PlanError(f"{context}unknown experiment {key!r}; {closest(key, known)}")
     return read_experiment(known[key], scale, find)
 
 
-def read_experiment(path: Path, scale: str, find: Find) -> Experiment:
+def read_experiment(path: Path, scale: str, find: LoadExperiment) -> Experiment:
     """Read and check one file; raises `PlanError` with the file and the key."""
     source = Source(path, scale)
     return kind_of(source.kind).load(source, find)

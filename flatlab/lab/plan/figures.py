@@ -17,9 +17,8 @@ from msgspec.structs import replace
 from flatlab.core.registry import experiment_keys, path_of
 from flatlab.core.schema import PlanError, Strict, closest, convert
 from flatlab.core.studies import studies, user_studies
-from flatlab.lab.plan.declarations import Declaration, Paper
+from flatlab.lab.plan.declarations import TEMPLATES, Declaration, Paper
 from flatlab.lab.plan.fingerprint import fingerprint
-from flatlab.lab.plan.templates import TEMPLATES
 
 FIGURE_KEY = r"(fig|table)[A-Z]?[0-9]+"
 """The pattern of the keys of figures, and of the wildcard in the Snakefile."""
@@ -57,11 +56,10 @@ class Figure(Strict, frozen=True, kw_only=True):
         """The experiments whose correlation matrices it reads."""
         return list(self.declared.correlated)
 
-    def of_those(self, known: Container[str]) -> "Figure":
-        """It without the panels of other experiments, and a sentence in the caption that says so.
+    def restricted_to(self, known: Container[str]) -> "Figure":
+        """A copy that shows only these experiments and says so in its caption.
 
-        known: keys of experiments. The whole figure where it is not drawn experiment by experiment,
-        or shows none of these.
+        The whole figure where it is not drawn experiment by experiment, or shows none of these.
         """
         kept = tuple(key for key in self.experiments if key in known)
         lacking = [key for key in self.experiments if key not in known]
@@ -177,14 +175,14 @@ def _module(name: str, path: Path) -> ModuleType:
 
 
 def _load(paper_key: str, path: Path, experiments: Collection[str]) -> tuple[Paper, list[Figure]]:
-    where = f"{_place(paper_key, path)}/figures.py"
+    context = f"{_place(paper_key, path)}/figures.py"
     content = vars(_module(paper_key, path))
     for name, kind in (("PAPER", Paper), ("FIGURES", dict)):
         if not isinstance(content.get(name), kind):
-            raise PlanError(f"{where}: {name} must be there, and a {kind.__name__}")
-    paper = _checked(content["PAPER"], f"{where}: PAPER: ")
+            raise PlanError(f"{context}: {name} must be there, and a {kind.__name__}")
+    paper = _checked(content["PAPER"], f"{context}: PAPER: ")
     declared = [
-        _figure(paper_key, path, f"{where}: {key}: ", paper, key, declaration, experiments)
+        _figure(paper_key, path, f"{context}: {key}: ", paper, key, declaration, experiments)
         for key, declaration in content["FIGURES"].items()
     ]
     if paper.targets:
@@ -200,31 +198,31 @@ def _place(paper_key: str, path: Path) -> str:
 def _figure(
     paper_key: str,
     path: Path,
-    where: str,
+    context: str,
     paper: Paper,
     key: str,
     declaration: Any,
     experiments: Collection[str],
 ) -> Figure:
     if not re.fullmatch(FIGURE_KEY, key):
-        raise PlanError(f"{where}a figure's key is like fig2, figH8 or table1")
+        raise PlanError(f"{context}a figure's key is like fig2, figH8 or table1")
     if paper.targets and key not in paper.targets:
-        raise PlanError(f"{where}not among the paper's targets; {closest(key, paper.targets)}")
+        raise PlanError(f"{context}not among the paper's targets; {closest(key, paper.targets)}")
     if not isinstance(declaration, TEMPLATES):
         kinds = ", ".join(template.__name__ for template in TEMPLATES)
-        raise PlanError(f"{where}expected one of {kinds}, found {declaration!r}")
-    declared = _checked(declaration, where)
+        raise PlanError(f"{context}expected one of {kinds}, found {declaration!r}")
+    declared = _checked(declaration, context)
     for experiment in declared.keys:
         if experiment not in experiments:
             hint = closest(experiment, experiments)
-            raise PlanError(f"{where}unknown experiment {experiment!r}; {hint}")
+            raise PlanError(f"{context}unknown experiment {experiment!r}; {hint}")
     if declared.one_experiment and len(declared.keys) > 1:
         kind = type(declared).__name__
-        raise PlanError(f"{where}experiments: {kind} shows one, found {', '.join(declared.keys)}")
+        raise PlanError(f"{context}experiments: {kind} shows one, found {', '.join(declared.keys)}")
     module = declared.module or key
     if not declared.selected_by and not (path.parent / f"{module}.py").is_file():
         what = "draws it" if not declared.DRAWN_BY else "selects what it shows"
-        raise PlanError(f"{where}{_place(paper_key, path)}/{module}.py, which {what}, is missing")
+        raise PlanError(f"{context}{_place(paper_key, path)}/{module}.py, which {what}, is missing")
     number = key.replace("fig", "Figure ").replace("table", "Table ")
     return Figure(
         paper=paper_key,
@@ -235,6 +233,6 @@ def _figure(
     )
 
 
-def _checked(record: Any, where: str) -> Any:
+def _checked(record: Any, context: str) -> Any:
     content = {name: getattr(record, name) for name in record.__struct_fields__}
-    return convert(content, type(record), where)
+    return convert(content, type(record), context)

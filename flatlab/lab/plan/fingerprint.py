@@ -31,10 +31,11 @@ from flatlab.core.registry import PACKAGE, file_of, syntax
 from flatlab.core.studies import module_of_study, studies
 
 # Planning, storage, the code around a job, the command line and the version number do not change
-# the results of a job; the format of stored files has its own version. By former names.
+# the results of a job; the format of stored files has its own version. By former names: kinds of
+# experiments, which plan, were `flatlab.experiments`.
 EXCLUDED = (
-    *("flatlab", "flatlab.plan", "flatlab.store", "flatlab.jobs", "flatlab.cli"),
-    "flatlab.version",
+    *("flatlab", "flatlab.plan", "flatlab.experiments", "flatlab.store", "flatlab.jobs"),
+    *("flatlab.cli", "flatlab.version"),
 )
 
 QUANTITIES = "flatlab.metrics"
@@ -174,16 +175,26 @@ def _fields(node: Any, texts: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     for name in node._fields:
         value: Any = getattr(node, name, None)
         if name == "body" and isinstance(value, list):
+            # A module that moved would train every network again, as would isort, which puts its
+            # import in another place.
             value = _by_former_names([child for child in value if not _is_text(child, texts)])
         elif name == "values" and isinstance(node, ast.JoinedStr):
+            # Python 3.12 parses f-strings anew: under 3.11 the same file had another hash.
             value = _joined(node.values)
         elif name == "keywords":
+            # What a figure calls a quantity is a keyword of its definition: before it was left out
+            # here, a better label measured every network again.
             value = [child for child in value if child.arg not in ("description", *texts)]
         elif name in ("kwonlyargs", "kw_defaults"):
+            # The same where a function that makes definitions passes labels on.
             pairs = zip(node.kwonlyargs, value, strict=True)
             value = [part for argument, part in pairs if argument.arg not in texts]
         elif name == "args" and getattr(getattr(node, "func", None), "id", "") == "means":
+            # Options stand in the files that compute: a typing error in the description of a key
+            # would train anew. The limits of its values, keywords of the same call, count.
             value = []
+        # Fields without a value differ between versions of Python, which add some. `kind` is the u
+        # of u"text", `type_comment` a comment.
         if value is not None and value != [] and name not in ("kind", "type_comment"):
             yield name, value
 

@@ -1,13 +1,17 @@
-"""The plan: everything that a configuration asks for."""
+"""The plan: everything that a configuration asks for; and the process of a workflow that has it."""
 
 import functools
 import os
+import platform
+import shutil
+import tempfile
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from flatlab.core.registry import OWN_IMAGES, check_known, experiment_keys
+from flatlab.core.registry import LOCAL_IMAGES, check_known, experiment_keys
 from flatlab.core.schema import Config, PlanError, closest, convert
 from flatlab.core.studies import use_studies
 from flatlab.lab.plan.experiments import Experiment, load_experiment
@@ -48,7 +52,7 @@ class Plan:
         computable = {key for key, experiment in self.experiments.items() if experiment.packs}
         self.papers: dict[str, list[Figure]] = {}
         for whole in figures():
-            figure = whole.of_those(computable)
+            figure = whole.restricted_to(computable)
             if computable.issuperset(figure.experiments):
                 self.papers.setdefault(figure.paper, []).append(figure)
         chosen = self.papers if self.config.papers == "all" else self.config.papers
@@ -108,22 +112,22 @@ class Plan:
         ours = self.config.scale
         experiment = self._load(key, scale or ours).with_stand_ins(self.config.stand_ins)
         partly = self.config.packs == "measured" and scale in (None, ours)
-        return experiment.measured() if partly else experiment
+        return experiment.only_measured_packs() if partly else experiment
 
     def _load(
-        self, key: str, scale: str, where: str = "", within: tuple[str, ...] = ()
+        self, key: str, scale: str, context: str = "", within: tuple[str, ...] = ()
     ) -> Experiment:
         """within: the experiments that need it, the first one first."""
         needed_by = (*within, key)
 
-        def find(other: str, where: str) -> Experiment:
+        def find(other: str, context: str) -> Experiment:
             if other in needed_by:
                 circle = " needs ".join([*needed_by[needed_by.index(other) :], other])
-                raise PlanError(f"{where}experiments need each other: {circle}")
-            experiment = self._load(other, scale, where, needed_by)
+                raise PlanError(f"{context}experiments need each other: {circle}")
+            experiment = self._load(other, scale, context, needed_by)
             return experiment.with_stand_ins(self.config.stand_ins)
 
-        return load_experiment(key, scale, find, where)
+        return load_experiment(key, scale, find, context)
 
     def as_published(self, key: str) -> Experiment:
         """One experiment at scale paper without stand-ins."""
@@ -133,7 +137,7 @@ class Plan:
     def shares_results(self) -> bool:
         """Whether Snakemake has a cache, and every data set is identified by its name."""
         named = {name for each in self.experiments.values() for name in each.data_sets}
-        return bool(os.environ.get("SNAKEMAKE_OUTPUT_CACHE")) and not named & set(OWN_IMAGES)
+        return bool(os.environ.get("SNAKEMAKE_OUTPUT_CACHE")) and not named & set(LOCAL_IMAGES)
 
     def disk_use(self, keys: Collection[str]) -> str:
         """The approximate size of the weights of some experiments in words; "" if none has any."""
@@ -143,3 +147,35 @@ class Plan:
         used = ((key, self.experiments[key].disk_use) for key in sorted(keys))
         rows = [f"  {key}: {text}" for key, text in used if text]
         return "\n".join([*lines, *rows]) if rows else ""
+
+
+def set_job_environment(folder: str) -> None:
+    """Make the jobs of this process import flatlab from `folder` and use one thread each.
+
+    The number of threads changes the last bits of a result; several jobs run in parallel instead.
+    """
+    paths = [folder, os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    for library in ("OMP", "MKL", "OPENBLAS"):
+        os.environ[f"{library}_NUM_THREADS"] = "1"
+    ours, path = str(Path(folder, "profiles", "slurm", "bin")), os.environ.get("PATH", "")
+    if shutil.which("sbatch") and ours not in path.split(os.pathsep):
+        os.environ["PATH"] = f"{ours}{os.pathsep}{path}"  # status commands that keep trying
+
+
+def require_writable_snakemake_folder() -> None:
+    """Raise `PlanError` if Snakemake could not keep its records, instead of its traceback."""
+    records = Path(".snakemake")
+    try:
+        (records / "locks").mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=records).close()
+    except OSError as error:
+        raise PlanError(
+            f"{records.absolute()} cannot be written to ({error.strerror}); Snakemake keeps its "
+            "records there"
+        ) from None
+
+
+def record_start() -> None:
+    """Record the machine and the process of this run for `profiles/slurm/resume`."""
+    Path(".snakemake", "started").write_text(f"{platform.node()} {os.getpid()}\n")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
-from flatlab.core.paths import PROOFS, PUBLISHED, Place, published_at
+from flatlab.core.paths import PROOFS, PUBLISHED, ResultsFolder, published_at
 from flatlab.core.registry import experiment_keys
 from flatlab.core.schema import SCALES
 from flatlab.lab.plan.experiments import Experiment
@@ -21,12 +21,12 @@ def published_figures(scale: str) -> list[Figure]:
     return [figure for figure in _with_verdicts(scale) if not _lacks(figure, scale)]
 
 
-def as_judged(figure: Figure, place: Place) -> Figure:
-    """A figure of the experiments by which its claims were judged there; whole if they were not."""
+def as_published(figure: Figure, place: ResultsFolder) -> Figure:
+    """The figure restricted to the experiments in its published verdicts, if it has any."""
     path = place.verdicts(figure.paper, figure.key)
     if not (figure.declared.by_experiment and path.is_file()):
         return figure
-    return figure.of_those(json.loads(path.read_text())["tables"])
+    return figure.restricted_to(json.loads(path.read_text())["tables"])
 
 
 def outdated(
@@ -34,7 +34,7 @@ def outdated(
 ) -> Iterator[str]:
     """Where published results differ from what this version computes, in a sentence per finding.
 
-    Code that was proved equal to that of a table (`flatlab prove-equal`) is no other code.
+    Code that was proved equal to that of a table (`tools.prove_equal`) is no other code.
 
     experiment_of: the experiment of a key and a scale.
     scales: those to look at.
@@ -65,7 +65,7 @@ def outdated(
 def _with_verdicts(scale: str) -> list[Figure]:
     place = published_at(scale)
     judged = (f for f in figures() if place.verdicts(f.paper, f.key).is_file())
-    return [as_judged(figure, place) for figure in judged]
+    return [as_published(figure, place) for figure in judged]
 
 
 def _lacks(figure: Figure, scale: str) -> bool:

@@ -1,16 +1,33 @@
-"""FINDINGS.md, rendered from `report/findings.md`: a text in which every number is looked up."""
+"""FINDINGS.md, rendered from `report/findings.md`: a text in which every number is looked up.
 
+Look-ups read published tables, verdicts and the CSV files of published figures. They return
+numbers, so that the text can divide and subtract. One that finds nothing raises `StoreError`, which
+says what there is.
+"""
+
+import functools
 import math
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import jinja2
 import numpy as np
+import pandas as pd
 
 from flatlab.core import store
-from flatlab.lab.publish import look_ups, networks
-from flatlab.stats.correlation import KINDS
+from flatlab.lab import plan
+from flatlab.lab.claims.records import ClaimRecord, read_verdicts
+from flatlab.lab.tables import selection
+from flatlab.lab.tables.columns import UnknownColumn
+from flatlab.lab.tables.eligibility import NotEligible
+from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.times import Time
+from flatlab.stats.correlation import KINDS, Correlations
+from flatlab.stats.estimate import Array, Estimate
+from flatlab.stats.ranks import Ranks, pairs_of
+from flatlab.stats.trends import difference
 from flatlab.stats.verdict import LEVEL
 
 TEMPLATE = Path("report/findings.md")
@@ -32,8 +49,8 @@ def render() -> str:
         keep_trailing_newline=True,
     )
     environment.filters["decimals"] = as_text
-    environment.globals.update({name: getattr(look_ups, name) for name in LOOK_UPS})
-    environment.globals.update(kinds=KINDS, level=LEVEL)
+    environment.globals.update({name: globals()[name] for name in LOOK_UPS})
+    environment.globals["level"] = LEVEL
     try:
         return environment.get_template(TEMPLATE.as_posix()).render()
     except jinja2.TemplateNotFound:
@@ -47,7 +64,7 @@ def render() -> str:
 
 def as_text(value: Any, decimals: int = 2) -> Any:
     """A number as it is printed: 0.89, −0.43 [−0.72, −0.04], 60,000; text is left as it is."""
-    if isinstance(value, networks.Interval):
+    if isinstance(value, Interval):
         number, low, high = (as_text(part, decimals) for part in value)
         ends = f"[{low}, {high}]" if math.isfinite(value.low + value.high) else "(no interval)"
         return f"{number} {ends}" if math.isfinite(value.value) else number
@@ -67,3 +84,290 @@ def _line(error: Exception) -> int:
     """The line of the template that asked for what raised an error."""
     frames = traceback.walk_tb(error.__traceback__)
     return next(line for frame, line in frames if frame.f_code.co_filename.endswith(TEMPLATE.name))
+
+
+class Interval(NamedTuple):
+    """A number with its 95 % interval; NaN where one is not defined."""
+
+    value: float
+    low: float
+    high: float
+
+
+class PublishedNetworks:
+    """The networks of a published table: numbers as they are, whether a verdict may rest on them.
+
+    path: of the table, for errors.
+    networks: the networks.
+
+    Columns and times are those of `flatlab.lab.tables`: "log mls", "weight_norm[fc1]"; at="growth".
+    """
+
+    def __init__(self, path: Path, networks: Networks) -> None:
+        self.path, self.networks = path, networks
+
+    def where(self, **values: Any) -> "PublishedNetworks":
+        """Those with these hyper-parameters, or of this family."""
+        for name in values:
+            self._check(name, self.networks.table.coords)
+        chosen = self.networks.where(**values)
+        if not chosen.chosen.any():
+            raise store.StoreError(f"{self.path}: no network has {values}")
+        return PublishedNetworks(self.path, chosen)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.networks.count
+
+    @property
+    def left_out(self) -> int:
+        """How many more have diverged, or could not be measured."""
+        return int(self.networks.chosen.sum()) - self.count
+
+    @property
+    def interpolates(self) -> int:
+        """The first checkpoint at which the mean training loss is below 1e-2."""
+        step = selection.interpolation_begins(self.networks.curves.runs["train_loss"])
+        if math.isnan(step):
+            raise store.StoreError(f"{self.path}: these networks do not interpolate")
+        return int(step)
+
+    @property
+    def layers(self) -> list[str]:
+        """The layers, from the first to the last."""
+        return [str(layer) for layer in self.networks.table["layer"].values]
+
+    def about(self, name: str) -> Any:
+        """An attribute of the table: data, length, ..."""
+        self._check(name, self.networks.table.attrs)
+        return self.networks.table.attrs[name]
+
+    def different(self, name: str) -> list[Any]:
+        """The different values of a coordinate, sorted."""
+        self._check(name, self.networks.table.coords)
+        return sorted(self.networks.levels(name))
+
+    def mean(self, name: str, at: Time = "end", samples: str = "train") -> float:
+        """The mean of a quantity over the networks."""
+        return float(np.nanmean(self.values(name, at, samples)))
+
+    def least(self, name: str, at: Time = "end", samples: str = "train") -> float:
+        """The least value of a quantity."""
+        return float(np.nanmin(self.values(name, at, samples)))
+
+    def most(self, name: str, at: Time = "end", samples: str = "train") -> float:
+        """The largest value of a quantity."""
+        return float(np.nanmax(self.values(name, at, samples)))
+
+    def spread(self, name: str, at: Time = "end", samples: str = "train") -> float:
+        """The standard deviation of a quantity between the seeds of a setting."""
+        groups = pd.Series(self.values(name, at, samples)).groupby(self._labels("setting"))
+        seeds = groups.count()
+        return float(np.sqrt((groups.var() * (seeds - 1)).sum() / (seeds[seeds > 0] - 1).sum()))
+
+    def zero(self, name: str) -> int:
+        """How many have a quantity of zero at the end."""
+        return int((self.values(name) == 0).sum())
+
+    def rho(
+        self, x: str, y: str, kind: Any = "pooled", at: Time = "end", minus: str = ""
+    ) -> Interval:
+        """Pearson's correlation; `kind` is one of `flatlab.stats.KINDS`, or "families".
+
+        With "families", each family of a zoo counts as one network, with the mean of its networks.
+        minus: another quantity, whose correlation with x is subtracted, on Fisher's z.
+        """
+        if kind not in (*KINDS, "families"):
+            raise store.StoreError(f"no kind of correlation {kind!r}; {plan.closest(kind, KINDS)}")
+        names = [x, y, *([minus] if minus else []), *(["train_loss"] if kind == "adjusted" else [])]
+        columns = {name: self.values(name, at) for name in names}
+        grid = "setting" in self.networks.table.coords
+        groups = self._labels("setting" if grid else "family")
+        if kind == "families":
+            columns = {name: _means(values, groups) for name, values in columns.items()}
+            kind, groups = "pooled", sorted(set(groups))
+        clusters = None if grid else groups  # networks of a family resemble each other
+        correlations = Correlations(
+            columns, groups, columns.get("train_loss") if kind == "adjusted" else None, clusters
+        )
+        pairs = [(x, name) for name in (y, minus) if name]
+        rho, *others = correlations.rhos(*pairs, kind=kind)
+        return interval(rho - others[0] if others else rho)
+
+    def tau(self, x: str, y: str, kind: Literal["pooled", "within"] = "pooled") -> Interval:
+        """Kendall's tau over all pairs of networks, or over those of the seeds of each setting."""
+        settings = self._labels("setting")
+        pairs = pairs_of(settings) if kind == "within" else None
+        return interval(Ranks({n: self.values(n) for n in (x, y)}, settings, pairs).tau(x, y))
+
+    def values(self, name: str, at: Time = "end", samples: str = "train") -> Array:
+        """A column: (networks)."""
+        try:
+            return self.networks.at(at).on(samples).values(name)
+        except NotEligible as error:
+            if not isinstance(missing := error.__cause__, UnknownColumn):
+                raise
+            what = f"{missing.what} {missing.name!r}".lstrip()
+            known = plan.closest(missing.name, missing.known)
+            raise store.StoreError(f"{self.path} has no {what}; {known}") from None
+
+    def _labels(self, name: str) -> list[str]:
+        return [str(label) for label in self.networks.data[name].values]
+
+    def _check(self, name: str, known: Iterable[Any]) -> None:
+        if name not in known:
+            raise store.StoreError(f"{self.path} has no {name!r}; {plan.closest(name, known)}")
+
+
+def interval(estimate: Estimate) -> Interval:
+    """An estimate with the ends of its interval."""
+    return Interval(estimate.value, *estimate.interval())
+
+
+def _means(values: Array, groups: list[str]) -> Array:
+    """The mean of the values of each group."""
+    return np.array([values[np.array(groups) == group].mean() for group in sorted(set(groups))])
+
+
+class SignCounts(NamedTuple):
+    """How many things are compared, and how many of them are on one side, or on opposite ones."""
+
+    compared: int
+    same: int
+    opposite: int
+
+
+@functools.cache
+def table(scale: str, experiment: str) -> PublishedNetworks:
+    """The networks of a published table."""
+    path = plan.published_at(scale).table(experiment)
+    known = (p.name.removesuffix("".join(path.suffixes)) for p in path.parent.glob("*-*.zarr.zip"))
+    _check(path, experiment, known)
+    return PublishedNetworks(path, Networks.of(experiment, store.load_dataset(path)))
+
+
+def published(scale: str, *targets: str) -> bool:
+    """Whether figures are published: "beyond_fig9". What is not yet, a text can leave out."""
+    parts = [target.partition("_") for target in targets]
+    return all(plan.published_at(scale).verdicts(p, f).is_file() for p, _, f in parts)
+
+
+def verdict(scale: str, claim: str) -> str:
+    """The verdict on a claim, "chen2026_figH7/c6"."""
+    return _claim(scale, claim)["verdict"]
+
+
+def claims(scale: str, *figures: str) -> list[ClaimRecord]:
+    """The published records of all claims about figures: "chen2026_figH7"."""
+    return [record for figure in figures for record in _claims(scale, figure).values()]
+
+
+def evidence(scale: str, claim: str, *words: str) -> Interval:
+    """The number in the evidence of a claim that has this name, or all these words in its name."""
+    entries = {entry["quantity"]: entry for entry in _claim(scale, claim)["evidence"]}
+    names = [name for name in entries if (name,) == words]
+    names = names or [name for name in entries if all(word in name for word in words)]
+    if len(names) != 1:
+        what = f"{len(names)} quantities contain {' and '.join(map(repr, words))}"
+        known = f"it has: {'; '.join(entries) or 'none'}"
+        raise store.StoreError(f"evidence of {claim} at scale {scale}: {what}; {known}")
+    numbers: Any = entries[names[0]]
+    ends = (numbers.get(key) for key in Interval._fields)
+    return Interval(*(math.nan if end is None else float(end) for end in ends))
+
+
+def cell(scale: str, target: str, column: str, **row: Any) -> Any:
+    """What stands in a column of a published figure's CSV, in the only row with these values."""
+    values = cells(scale, target, column, **row)
+    if len(values) != 1:
+        raise store.StoreError(f"{target} at scale {scale}: {len(values)} rows have {row}, not one")
+    return values[0]
+
+
+def estimate(scale: str, target: str, column: str, **row: Any) -> Interval:
+    """A number in the only row of a published figure's CSV with these values, with its interval."""
+    return Interval(*(cell(scale, target, name, **row) for name in (column, "low", "high")))
+
+
+def cells(scale: str, target: str, column: str, **row: Any) -> list[Any]:
+    """What stands in a column of a published figure's CSV, in all rows with these values.
+
+    row: the value of an empty cell is "".
+    """
+    return _rows(scale, target, [column], row)[column].tolist()
+
+
+def sides(scale: str, target: str, along: str, across: str, **row: Any) -> SignCounts:
+    """On which side of zero the intervals `low` to `high` of a published figure's CSV are.
+
+    Of each value of the column `along`, all values of `across` are compared. row: of these rows.
+    """
+    rows = _rows(scale, target, [along, across, "low", "high"], row)
+    rows = rows.assign(side=np.sign(rows["low"].clip(lower=0) + rows["high"].clip(upper=0)))
+    signs = rows.pivot_table("side", along, across, fill_value=0)
+    product = signs.min(axis=1) * signs.max(axis=1)
+    return SignCounts(len(signs), int((product > 0).sum()), int((product < 0).sum()))
+
+
+def _rows(scale: str, target: str, columns: list[str], row: dict[str, Any]) -> pd.DataFrame:
+    """The rows of a published figure's CSV with these values."""
+    paper, _, figure = target.partition("_")
+    path = plan.published_at(scale).figure(paper, figure, "csv")
+    _check(path, figure, (p.stem for p in path.parent.glob("*.csv")))
+    frame = _csv(path)
+    for name in (*columns, *row):
+        if name not in frame:
+            raise store.StoreError(
+                f"{path}: no column {name!r}; {plan.closest(name, map(str, frame))}"
+            )
+    for name, value in row.items():
+        frame = frame[frame[name].isna() if value == "" else frame[name] == value]
+    if frame.empty:
+        raise store.StoreError(f"{path}: no row has {row}")
+    return frame
+
+
+def over(
+    larger: PublishedNetworks, smaller: PublishedNetworks, name: str, at: Time = "end"
+) -> Interval:
+    """How much the mean of a quantity over some networks exceeds that over others."""
+    more, less = (networks.values(name, at) for networks in (larger, smaller))
+    return interval(difference(name, more, less))
+
+
+def median(values: np.ndarray) -> float:
+    """The median of a column of `PublishedNetworks`, or of what is made of several."""
+    return float(np.nanmedian(values))
+
+
+def _claim(scale: str, claim: str) -> ClaimRecord:
+    """The published record of a claim."""
+    figure = claim.partition("/")[0]
+    known = _claims(scale, figure)
+    if claim not in known:
+        what = f"{figure} at scale {scale} has no claim {claim!r}"
+        raise store.StoreError(f"{what}; {plan.closest(claim, known)}")
+    return known[claim]
+
+
+def _claims(scale: str, target: str) -> dict[str, ClaimRecord]:
+    """The published records of the claims about a figure, by their names."""
+    paper, _, figure = target.partition("_")
+    path = plan.published_at(scale).verdicts(paper, figure)
+    _check(path, figure, (p.stem for p in path.parent.glob("*.json")))
+    return {entry["id"]: entry for entry in _verdicts(path)["claims"]}
+
+
+def _check(path: Path, name: str, known: Iterable[str]) -> None:
+    """Raise `StoreError` if a published file does not exist."""
+    if not path.is_file():
+        raise store.StoreError(f"{path} does not exist; {plan.closest(name, known)}")
+
+
+_verdicts = functools.cache(read_verdicts)
+
+
+@functools.cache
+def _csv(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path)

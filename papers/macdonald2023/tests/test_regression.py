@@ -1,7 +1,5 @@
 """Regressions: eight points, networks from the line to the line, and where they start."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

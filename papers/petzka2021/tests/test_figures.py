@@ -10,8 +10,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from flatlab.lab import figures, plan
-from flatlab.lab.execution.simulation import tabulate
 from flatlab.lab.figures import lines, render
+from flatlab.lab.kinds.simulation import tabulate
 
 mpl.use("Agg")
 SMALL = {

@@ -10,7 +10,7 @@ from flatlab.core.schema import PlanError, convert, plain
 from flatlab.data import DataError, corruptions, load
 from flatlab.data._tensors import prepare
 from flatlab.data.corruptions import MADE, corrupted
-from flatlab.lab.kinds.grids.sections import Corrupted, Measure
+from flatlab.lab.kinds._sections import Corrupted, Measure
 from tests.lab.train.packs import images
 
 CHOSEN = {"corruptions": "all", "severity": 3, "size": 30, "source": "made", "seed": 0}

@@ -1,16 +1,11 @@
 """One writer of an output at a time."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +14,7 @@ from flatlab.lab.jobs import lock as guards
 from flatlab.lab.jobs.lock import Guard
 
 
-def lock(output: Path, **about: object) -> Path:
+def lock(output, **about):
     """A lock file as another process would have left it."""
     path = output.with_name(f"{output.name}.lock")
     with Guard(output):
@@ -30,18 +25,18 @@ def lock(output: Path, **about: object) -> Path:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(monkeypatch):
     """Heartbeats and patience in fractions of a second."""
     monkeypatch.setattr(guards, "BEAT_S", 0.02)
     monkeypatch.setattr(guards, "STALE_S", 0.5)
 
 
 @contextlib.contextmanager
-def beating(path: Path, **about: object) -> Iterator[None]:
+def beating(path, **about):
     """Somebody elsewhere renews a lock, whose clock is an hour wrong."""
     end = threading.Event()
 
-    def beat() -> None:
+    def beat():
         date = time.time() - 3600
         while not end.wait(0.05):
             date += 0.05
@@ -57,7 +52,7 @@ def beating(path: Path, **about: object) -> Iterator[None]:
         thread.join()
 
 
-def test_a_second_writer_is_refused_with_the_holder_named(tmp_path: Path) -> None:
+def test_a_second_writer_is_refused_with_the_holder_named(tmp_path):
     output = tmp_path / "a.json"
     with Guard(output):
         with pytest.raises(store.StoreError) as error:
@@ -67,9 +62,7 @@ def test_a_second_writer_is_refused_with_the_holder_named(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_second_writer_on_a_cluster_waits(
-    tmp_path: Path, impatient: None, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_a_second_writer_on_a_cluster_waits(tmp_path, impatient, monkeypatch, capsys):
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     output = tmp_path / "a.json"
     first = Guard(output)
@@ -81,7 +74,7 @@ def test_a_second_writer_on_a_cluster_waits(
     assert capsys.readouterr().err.count("waiting for it to end") == 1
 
 
-def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path, impatient: None) -> None:
+def test_the_lock_of_a_dead_process_is_taken_over(tmp_path, impatient):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     lock(tmp_path / "a.json", pid=dead.pid)
@@ -93,9 +86,7 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path, impatient: Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_lock_of_another_machine_counts_while_its_heart_beats(
-    tmp_path: Path, impatient: None
-) -> None:
+def test_a_lock_of_another_machine_counts_while_its_heart_beats(tmp_path, impatient):
     """By change alone: the dates that another machine's clock gives mean nothing."""
     output = tmp_path / "a.json"
     path = lock(output, host="elsewhere", pid=1)
@@ -109,13 +100,13 @@ def test_a_lock_of_another_machine_counts_while_its_heart_beats(
             assert time.monotonic() - start > guards.STALE_S / 2
 
 
-def test_a_lock_that_a_crash_has_emptied_is_named(tmp_path: Path, impatient: None) -> None:
+def test_a_lock_that_a_crash_has_emptied_is_named(tmp_path, impatient):
     (tmp_path / "a.json.lock").touch()
     with pytest.raises(store.StoreError, match=r"if it has ended, delete .*a\.json\.lock"):
         Guard(tmp_path / "a.json").__enter__()
 
 
-def test_who_lost_the_lock_may_not_write(tmp_path: Path) -> None:
+def test_who_lost_the_lock_may_not_write(tmp_path):
     """A process that was suspended, and whose lock was taken over, notices before it writes."""
     output = tmp_path / "a.json"
     with Guard(output) as guard:
@@ -128,7 +119,7 @@ def test_who_lost_the_lock_may_not_write(tmp_path: Path) -> None:
     assert guard.path.read_text() == theirs
 
 
-def test_the_heart_beats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_heart_beats(tmp_path, monkeypatch):
     monkeypatch.setattr(guards, "BEAT_S", 0.01)
     with Guard(tmp_path / "a.json") as guard:
         os.utime(guard.path, (0, 0))

@@ -1,140 +1,43 @@
-"""Experiments of every kind: products of factors, options of families, what jobs depend on."""
+"""Experiments of every kind: options of families, what jobs depend on; zoos of a grid."""
 
-from __future__ import annotations
-
-import copy
+import fnmatch
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import yaml
+import torch
 
 from flatlab.core.options import options_of
+from flatlab.data import load as data
+from flatlab.data._tensors import prepare
 from flatlab.lab import plan
-from flatlab.lab.plan import registry
+from flatlab.metrics._pretrained import _hyperparameters
+from flatlab.networks import _timm as networks
+from flatlab.networks import build
+from tests.lab.kinds.experiments import changed, content_of, load, written
 
 ROOT = Path(__file__).resolve().parents[3]
-EXPERIMENTS = ROOT / "experiments"
 
 
-def content_of(key: str) -> dict:
-    return yaml.safe_load((EXPERIMENTS / f"{key}.yaml").read_text())
+def test_a_grid_states_the_options_of_its_own_families(tmp_path):
+    """One that is left out has its default; one more is a mistake."""
+    measure = {"families": ["accuracy", "geometry", "hessian"], "curvature": ["hessian"]}
+    content = changed("scales.demo.measure", measure)
+    del content["measure"]["costly"]
+    grid = load(written(tmp_path, "mlp-grid", content))
+    assert grid.families == measure["families"]
+    assert grid.options["geometry"]["costly"] == ["elementwise-adaptive-trace"]
+    hessian = {"curvature": ["hessian"], "batch_norm": "eval", "warm_start": False}
+    assert grid.options["hessian"] == hessian
 
 
-def load(folder: Path, key: str, content: dict, scale: str = "demo") -> plan.Experiment:
-    """An experiment with this content; others that it names are those of the project."""
-    path = folder / f"{key}.yaml"
-    path.write_text(yaml.safe_dump(content, sort_keys=False))
-
-    def find(other: str, where: str) -> plan.Experiment:
-        return plan.load_experiment(EXPERIMENTS, other, scale, find, where)
-
-    return plan.load_experiment(folder, key, scale, find)
-
-
-def sentence_of(folder: Path, key: str, content: dict, scale: str = "demo") -> str:
-    with pytest.raises(plan.PlanError) as error:
-        load(folder, key, content, scale)
-    text = str(error.value)
-    assert text.startswith(f"experiments/{key}.yaml: ".replace("experiments", folder.name))
-    assert "\n" not in text
-    return text
-
-
-@pytest.fixture
-def grid() -> dict:
-    return copy.deepcopy(content_of("mlp-grid"))
-
-
-FACTORS = {"lr": [0.05, 0.1], "batch_size": [8, 20, 32]}
-
-
-def test_settings_are_the_product_of_factors(grid: dict, tmp_path: Path) -> None:
-    """The first factor varies slowest; each combination is the setting that a list would state."""
-    listed = [{"lr": lr, "batch_size": b} for lr in FACTORS["lr"] for b in FACTORS["batch_size"]]
-    of_list = load(tmp_path, "mlp-grid", {**grid, "settings": listed})
-    of_product = load(tmp_path, "mlp-grid", {**grid, "settings": FACTORS})
-    assert of_product.packs == of_list.packs
-    assert list(of_product.packs) == list(of_list.packs)
-    assert len(of_product.packs) == 6 * len(grid["seeds"])
-
-
-def test_combinations_are_excluded_by_what_they_contain(grid: dict, tmp_path: Path) -> None:
-    excluded = [{"lr": 0.05, "batch_size": 8}, {"batch_size": 32}]
-    found = load(tmp_path, "mlp-grid", {**grid, "settings": FACTORS, "exclude": excluded})
-    assert {pack.setting for pack in found.packs.values()} == {
-        "lr0.05-b20",
-        "lr0.1-b8",
-        "lr0.1-b20",
-    }
-
-
-def test_a_scale_may_have_other_settings(grid: dict, tmp_path: Path) -> None:
-    grid["scales"]["demo"]["settings"] = {"lr": [0.1], "batch_size": [20]}
-    assert {p.setting for p in load(tmp_path, "mlp-grid", grid).packs.values()} == {"lr0.1-b20"}
-    assert len(load(tmp_path, "mlp-grid", grid, "paper").packs) == 15
-
-
-@pytest.mark.parametrize(
-    ("changes", "parts"),
-    [
-        ({"settings": {"lrr": [0.1]}}, ["settings: unknown key 'lrr'", "did you mean 'lr'"]),
-        ({"settings": {"lr": 0.1}}, ["settings.lr: expected a list of values, found 0.1"]),
-        ({"settings": {"lr": []}}, ["settings.lr: expected a list of values"]),
-        ({"settings": {"lr": [0.1, -1], "batch_size": [8]}}, ["lr", "number > 0"]),
-        ({"settings": {"lr": [0.1, 0.1], "batch_size": [8]}}, ["'lr0.1-b8' is declared twice"]),
-        ({"exclude": [{"lr": 0.1}]}, ["exclude: only a product of factors"]),
-        ({"settings": FACTORS, "exclude": [{"lr": 0.3}]}, ["exclude[0]: no combination has"]),
-        (
-            {"settings": FACTORS, "exclude": [{"batchsize": 8}]},
-            ["exclude[0]: unknown key 'batchsize'", "did you mean 'batch_size'"],
-        ),
-        ({"settings": FACTORS, "exclude": {"lr": 0.1}}, ["exclude: expected a list"]),
-        ({"settings": ["lr 0.1"]}, ["settings[0]: expected keys and values, found 'lr 0.1'"]),
-        ({"kind": "grids"}, ["kind: unknown 'grids'; did you mean 'grid'"]),
-        ({"kind": None}, ["kind is missing; known: files, grid, loop, simulation, zoo"]),
-        ({"title": None}, ["title is missing"]),
-    ],
-)
-def test_what_cannot_be_is_one_sentence(
-    changes: dict, parts: list[str], grid: dict, tmp_path: Path
-) -> None:
-    text = sentence_of(tmp_path, "mlp-grid", {**grid, **changes})
-    for part in parts:
-        assert part in text
-
-
-def test_a_grid_states_the_options_of_its_own_families_and_no_others(
-    grid: dict, tmp_path: Path
-) -> None:
-    """One more would be read by nothing; one that is left out has its default."""
-    grid["measure"]["curvature"] = ["hessian"]
-    text = sentence_of(tmp_path, "mlp-grid", grid)
-    assert "measure: unknown key 'curvature'; did you mean" in text
-    grid["scales"]["demo"]["measure"]["curvature"] = grid["measure"].pop("curvature")
-    grid["scales"]["demo"]["measure"]["families"] = ["accuracy", "geometry", "hessian"]
-    assert load(tmp_path, "mlp-grid", grid).families == ["accuracy", "geometry", "hessian"]
-    del grid["measure"]["costly"]
-    options = load(tmp_path, "mlp-grid", grid).options
-    assert options["geometry"]["costly"] == ["elementwise-adaptive-trace"]
-    assert options["hessian"] == {
-        "curvature": ["hessian"],
-        "batch_norm": "eval",
-        "warm_start": False,
-    }
-    grid["measure"]["relative_flatness_loss"] = "half-mes"
-    text = sentence_of(tmp_path, "mlp-grid", grid)
-    assert "measure.relative_flatness_loss: unknown 'half-mes'; did you mean 'half-mse'" in text
-
-
-def test_the_settings_of_a_job_are_those_that_it_uses(grid: dict, tmp_path: Path) -> None:
+def test_the_settings_of_a_job_are_those_that_it_uses(tmp_path):
     """Another rate changes its own packs alone, an option those that measure its family."""
-    before = load(tmp_path, "mlp-grid", grid)
-    other = copy.deepcopy(grid)
-    other["settings"][0]["lr"] = 0.04
-    other["measure"]["costly"] = []
-    after = load(tmp_path, "mlp-grid", other)
+    content = content_of("mlp-grid")
+    content["settings"][0]["lr"] = 0.04
+    content["measure"]["costly"] = []
+    before, after = load("mlp-grid"), load(written(tmp_path, "mlp-grid", content))
     same = [pack for pack in before.packs if pack in after.packs]
     assert len(same) == 8
     for pack in same:
@@ -144,42 +47,29 @@ def test_the_settings_of_a_job_are_those_that_it_uses(grid: dict, tmp_path: Path
     assert before.measuring(same[0], "accuracy") == after.measuring(same[0], "accuracy")
 
 
-@pytest.mark.parametrize(
-    ("changes", "part"),
-    [
-        ({"simulation": "representativenes"}, "simulation: unknown 'representativenes'; did you"),
-        ({"settings": {"repeat": 3}}, "settings: unknown key 'repeat'; did you mean 'repeats'"),
-        ({"settings": {}}, "settings.separations is missing"),
-        ({"settings": [3]}, "settings: expected keys and values, found [3]"),
-        ({"seeds": ["0-4"]}, "unknown key 'seeds'"),
-    ],
-)
-def test_a_bad_simulation_is_one_sentence(changes: dict, part: str, tmp_path: Path) -> None:
-    content = {**content_of("representativeness"), **changes}
-    assert part in sentence_of(tmp_path, "representativeness", content)
-
-
-def test_a_scale_changes_what_it_names_of_a_simulation() -> None:
-    paper, demo = (
-        plan.load_experiment(EXPERIMENTS, "representativeness", scale, find=None)
-        for scale in ("paper", "demo")
-    )
+def test_a_scale_changes_what_it_names_of_a_simulation():
+    paper, demo = (load("representativeness", scale) for scale in ("paper", "demo"))
     (of_paper,), (of_demo,) = (
         [each.measuring(pack, each.families[0]).settings for pack in each.packs]
         for each in (paper, demo)
     )
-    changed = {key for key in of_paper if of_paper[key] != of_demo[key]}
-    assert changed == {"repeats"}
+    assert {key for key in of_paper if of_paper[key] != of_demo[key]} == {"repeats"}
 
 
-def test_planning_imports_no_library_that_computes() -> None:
-    """All experiments of the project are loaded, at every scale: without torch, numpy or xarray."""
+def test_every_key_is_documented():
+    for kind in plan.keys_of_kinds().values():
+        for keys in kind.values():
+            assert all(allowed and meaning for _, allowed, meaning in keys)
+
+
+def test_planning_imports_no_library_that_computes():
+    """All kinds and all experiments, at every scale: without torch, numpy or xarray."""
     code = (
         "import sys\n"
-        "from pathlib import Path\n"
         "from flatlab.lab import plan\n"
+        "plan.keys_of_kinds()\n"
         "for scale in plan.SCALES:\n"
-        "    plan.Plan({'scale': scale}, Path('experiments'))\n"
+        "    plan.Plan({'scale': scale})\n"
         "print({'torch', 'numpy', 'xarray', 'pandas', 'matplotlib'} & {*sys.modules})\n"
     )
     run = subprocess.run(
@@ -188,16 +78,8 @@ def test_planning_imports_no_library_that_computes() -> None:
     assert run.stdout.strip() == "set()"
 
 
-def test_an_unknown_pack_gets_the_closest_match() -> None:
-    grid = plan.load_experiment(EXPERIMENTS, "mlp-grid", "demo", find=None)
-    with pytest.raises(plan.PlanError, match=r"unknown pack .* of mlp-grid; did you"):
-        grid.training("lr0.1-b20-s0-5")
-
-
-def test_an_architecture_without_options_that_planning_can_read_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(registry, "PACKAGE", tmp_path)
+def test_an_architecture_without_options_that_planning_can_read_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("flatlab.core.studies.PACKAGE", tmp_path)
     (tmp_path / "networks").mkdir()
     for name, code in {"plain": "", "unknown": "class Options(Module): ..."}.items():
         (tmp_path / f"networks/{name}.py").write_text(code)
@@ -205,3 +87,60 @@ def test_an_architecture_without_options_that_planning_can_read_is_refused(
         options_of("networks", "plain")
     with pytest.raises(plan.PlanError, match=r"unknown\.py: name 'Module' is not defined in the"):
         options_of("networks", "unknown")
+
+
+# Zoos
+
+
+def test_packs_of_a_zoo_are_all_networks_of_its_grid_once():
+    zoo, grid = load("vision-zoo", "demo"), load("vision-grid", "demo")
+    stages = [zoo.measuring(pack, "adaptive") for pack in zoo.packs]
+    chosen = [network for stage in stages for network in stage.settings["networks"]]
+    assert sorted(network["run"] for network in chosen) == sorted(grid.runs)
+    assert len(grid.runs) >= 24
+    architectures = {network["network"]["options"]["model"] for network in chosen}
+    assert len({networks.family_of(name) for name in architectures}) >= 8
+    for stage in stages:
+        assert stage.code == zoo.measuring("0", "adaptive").code
+        for network in stage.settings["networks"]:
+            pack = stage.inputs["weights"][network["file"]].rpartition("/")[2]
+            runs = grid.packs[pack.removesuffix(".safetensors")].runs
+            assert network["run"] in runs
+
+
+@pytest.mark.parametrize(("scale", "least"), [("demo", 24), ("short", 60)])
+def test_every_stand_in_is_large_enough_and_can_be_built(scale, least):
+    zoo, grid = load("vision-zoo", scale), load("vision-grid", scale)
+    assert zoo.file.name == "local-zoo"
+    assert len(grid.runs) >= least
+    raw = data("digits")
+    for pack in grid.packs.values():
+        settings = grid.training(pack.key).settings
+        splits = prepare(raw, settings["data"], None, torch.float32)
+        inputs = splits.test.inputs[:2]
+        assert build(settings["network"], inputs.shape[1:], 10)(inputs).shape == (2, 10)
+
+
+def test_hyperparameters_are_read_from_the_names_of_files():
+    name = "B_16-i21k-300ep-lr_0.001-aug_medium1-wd_0.03-do_0.1-sd_0.1--imagenet2012-steps_20k"
+    zoo = load("released-vit21k-zoo", "paper")
+    wanted = {**zoo.file.hyperparameters, "other": "x_(.)"}
+    assert _hyperparameters(f"{name}-lr_0.01-res_224", wanted, None) == {
+        **{"augmentation": "medium", "weight_decay": 0.03, "dropout": 0.1, "lr": 0.01},
+        "other": None,
+    }
+    (pattern,) = zoo.file.pretrained.networks
+    assert fnmatch.fnmatch(f"{name}-lr_0.01-res_224.npz", pattern)
+
+
+@pytest.mark.parametrize("key", ["vit", "vit21k", "clip", "bert"])
+def test_stand_ins_are_large_enough_and_say_what_they_are(key):
+    zoo, published = (load(f"released-{key}-zoo", scale) for scale in ("demo", "paper"))
+    assert len(zoo.grid.runs) >= 12
+    radii = zoo.options["sharpness"]["sharpness_radii"]
+    assert sum(map(len, radii.values())) >= 12
+    assert radii == published.options["sharpness"]["sharpness_radii"]
+    assert [*zoo.file.test_sets] == [*published.file.test_sets][1:]  # a grid has its own
+    about = zoo.tabulating(published).settings["about"]
+    assert about["evidence"] == "stand-in"
+    assert zoo.file.name.startswith("small-")

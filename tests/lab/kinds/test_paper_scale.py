@@ -4,33 +4,25 @@ Configurations that differ in how large a number is, such as a learning rate, ar
 """
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from flatlab.core.registry import literal
 from flatlab.lab import plan
 from flatlab.lab.train import train_packs
+from tests.lab.kinds.experiments import content_of, load
 from tests.lab.train.packs import images
 
-FOLDER = Path(__file__).resolve().parents[3] / "experiments"
 STEPS, SAMPLES, BATCH = 10, 16, 4
 
 
-def grids() -> Iterator[Any]:
+def grids():
     """Those of photographs at scale `paper`."""
-    for path in sorted(FOLDER.glob("*.yaml")):
-        content = yaml.safe_load(path.read_text())
+    for key in plan.experiment_keys():
+        content = content_of(key)
         if content["kind"] == "grid" and content["data"]["set"] in ("cifar10", "cifar100"):
-            yield find(path.stem)
-
-
-def find(key, where=""):
-    return plan.load_experiment(FOLDER, key, "paper", find, where)
+            yield load(key, "paper")
 
 
 def signs(settings):
@@ -43,7 +35,7 @@ def signs(settings):
     return settings > 0 if number else settings
 
 
-def configurations() -> list:
+def configurations():
     """The first run of each, on few samples and in small batches.
 
     Of each architecture, normalization and depth one is asked at once, in minibatches, and all

@@ -1,7 +1,5 @@
 """What papers declare of their figures: checked while planning; data that one job depends on."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shutil
@@ -11,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from flatlab.core.registry import PACKAGE, experiment_keys
+from flatlab.core.registry import experiment_keys
+from flatlab.core.studies import PAPERS
 from flatlab.lab import plan
 from flatlab.lab.figures import captions
 from flatlab.lab.plan.figures import load
 
 EXPERIMENTS = ("vgg-grid", "mlp-grid", "vision-zoo")
 HEAD = """
-from flatlab.lab.plan import Intervals, Lines, Matrix, Own, Paper, Points, Table
+from flatlab.lab.plan import CustomFigure, Intervals, Lines, Matrix, Paper, Points, Table
 from flatlab.lab.figures import captions
 
 PAPER = Paper(
@@ -29,14 +28,15 @@ ABOUT = 'title="a title", caption="A caption."'
 
 
 @pytest.fixture
-def papers(tmp_path):
+def declared(tmp_path):
     """write(body, paper) writes a paper's figures.py; returns what is loaded of all papers."""
 
     def write(body, paper="someone2030", head=HEAD):
         folder = tmp_path / paper
         folder.mkdir(exist_ok=True)
         (folder / "figures.py").write_text(head + body)
-        return load(tmp_path, EXPERIMENTS)
+        folders = {path.parent.name: path.parent for path in tmp_path.glob("*/figures.py")}
+        return load(folders, EXPERIMENTS)
 
     return write
 
@@ -83,14 +83,14 @@ WRONG = {
     ),
     "no template": (
         figures_of('"fig1": {"quantities": ["mls"]}'),
-        "fig1: expected one of Lines, Points, Intervals, Matrix, Table, Own, found {",
+        "fig1: expected one of Lines, Points, Intervals, Matrix, Table, CustomFigure, found {",
     ),
     "target": (
-        figures_of(f'"figH9": Own("vgg-grid", {ABOUT})'),
+        figures_of(f'"figH9": CustomFigure("vgg-grid", {ABOUT})'),
         "figH9: not among the paper's targets; did you mean 'figH8'? Known: fig1, fig2, figH8",
     ),
     "own module": (
-        figures_of(f'"fig2": Own("vgg-grid", {ABOUT})'),
+        figures_of(f'"fig2": CustomFigure("vgg-grid", {ABOUT})'),
         "fig2: papers/someone2030/fig2.py, which draws it, is missing",
     ),
     "no figures": ("FIGURE = {}\n", "FIGURES must be there, and a dict"),
@@ -99,10 +99,10 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_mistake_is_one_sentence_with_paper_figure_culprit_and_remedy(case, papers):
+def test_a_mistake_is_one_sentence_with_paper_figure_culprit_and_remedy(case, declared):
     body, sentence = WRONG[case]
     with pytest.raises(plan.PlanError) as error:
-        papers(body)
+        declared(body)
     assert str(error.value).startswith(f"papers/someone2030/figures.py: {sentence}")
     assert "\n" not in str(error.value)
 
@@ -110,48 +110,32 @@ def test_a_mistake_is_one_sentence_with_paper_figure_culprit_and_remedy(case, pa
 # A declaration is data
 
 
-def test_a_paper_is_found_by_its_folder_and_adds_to_nothing_else(papers):
-    before = settings_of(papers(figures_of(f"{CURVES})")))
-    after = papers(figures_of(f'"fig1": Matrix("mlp-grid", quantities=("mls",), {ABOUT})'), "a2031")
+def test_a_paper_is_found_by_its_folder_and_adds_to_nothing_else(declared):
+    before = settings_of(declared(figures_of(f"{CURVES})")))
+    after = declared(
+        figures_of(f'"fig1": Matrix("mlp-grid", quantities=("mls",), {ABOUT})'), "a2031"
+    )
     assert [*after] == ["a2031", "someone2030"]
     assert settings_of(after) == before | {"a2031_fig1": settings_of(after)["a2031_fig1"]}
 
 
-def test_settings_are_the_whole_declaration_as_plain_data(papers):
-    loaded = papers(figures_of(f'{CURVES}, where={{"lr": 0.1}})'))
-    assert (
-        settings_of(loaded)["someone2030_fig2"]
-        | {
-            "paper": "someone2030",
-            "key": "fig2",
-            "cited": "S. (2030), Figure 2",
-            "publication": False,
-            "selected_by": "flatlab.lab.figures.frames.training",
-            "drawn_by": "flatlab.lab.figures.lines",
-            "through_training": True,
-            "experiments": ["vgg-grid"],
-            "correlated": [],
-            "title": "a title",
-            "caption": "A caption.",
-            "size_inches": [7.1, 4.9],
-            "quantities": ["mls"],
-            "labels": {"mls": "MLS"},
-            "where": {"lr": 0.1},
-            "samples": ["train"],
-            "line": "setting",
-            "axes": {},
-            "across": None,
-            "along": {},
-            "panels": {},
-            "marks": True,
-            "looks": {},
-            "named": [],
-            "logarithmic": [],
-            "until": {},
-            "share": 1.0,
-        }
-        == settings_of(loaded)["someone2030_fig2"]
-    )
+def test_settings_are_the_whole_declaration_as_plain_data(declared):
+    loaded = declared(figures_of(f'{CURVES}, where={{"lr": 0.1}})'))
+    stated = {
+        **{"paper": "someone2030", "key": "fig2", "cited": "S. (2030), Figure 2"},
+        **{"title": "a title", "caption": "A caption.", "experiments": ["vgg-grid"]},
+        **{"quantities": ["mls"], "where": {"lr": 0.1}, "publication": False},
+    }
+    defaults = {
+        "selected_by": "flatlab.lab.figures.frames.training",
+        "drawn_by": "flatlab.lab.figures.lines",
+        **{"through_training": True, "correlated": [], "size_inches": [7.1, 4.9]},
+        **{"labels": {"mls": "MLS"}, "samples": ["train"], "line": "setting", "axes": {}},
+        **{"across": None, "along": {}, "panels": {}, "marks": True, "looks": {}, "named": []},
+        **{"logarithmic": [], "until": {}, "share": 1.0},
+    }
+    found = settings_of(loaded)["someone2030_fig2"]
+    assert found | stated | defaults == found
 
 
 def test_only_what_shows_correlations_reads_their_files():
@@ -165,8 +149,9 @@ def test_only_what_shows_correlations_reads_their_files():
 @pytest.fixture
 def copied(tmp_path):
     """A copy of the papers' folders, to be edited, and what is loaded of it."""
-    shutil.copytree(PACKAGE / "papers", tmp_path / "papers")
-    return tmp_path / "papers", lambda: settings_of(load(tmp_path / "papers", experiment_keys()))
+    folder = shutil.copytree(PAPERS, tmp_path / "papers")
+    folders = {path.parent.name: path.parent for path in folder.glob("*/figures.py")}
+    return folder, lambda: settings_of(load(folders, experiment_keys()))
 
 
 def changed(before, after):
@@ -229,16 +214,14 @@ def test_each_target_is_drawn_or_says_what_it_needs():
     with pytest.raises(plan.PlanError, match=r"unknown target 'chen2026_fig22'; did you mean"):
         plan.why_not("chen2026_fig22")
     for name, paper in plan.papers().items():
-        assert Path(PACKAGE, "papers", name, "figures.py").is_file()
+        assert Path(PAPERS, name, "figures.py").is_file()
         assert {*paper.needs} <= {*paper.targets}
         for target, what in ((f"{name}_{key}", what) for key, what in paper.needs.items()):
             assert target in drawn or plan.why_not(target).endswith(f"it needs {what}")
 
 
-@pytest.mark.parametrize(
-    "path", sorted((PACKAGE / "papers").glob("*/figures.py")), ids=lambda p: p.parent.name
-)
-def test_a_figure_that_a_template_draws_is_declared_in_a_dozen_lines(path: Path) -> None:
+@pytest.mark.parametrize("path", sorted(PAPERS.glob("*/figures.py")), ids=lambda p: p.parent.name)
+def test_a_figure_that_a_template_draws_is_declared_in_a_dozen_lines(path):
     """What does not fit, such as a long caption, stands above under a name."""
     (figures,) = (
         node.value
@@ -247,10 +230,12 @@ def test_a_figure_that_a_template_draws_is_declared_in_a_dozen_lines(path: Path)
     )
     for key, value in zip(figures.keys, figures.values, strict=True):
         lines = value.end_lineno - value.lineno + 1
-        assert lines <= 12 or value.func.id == "Own", f"{ast.literal_eval(key)}: {lines} lines"
+        assert lines <= 12 or value.func.id == "CustomFigure", (
+            f"{ast.literal_eval(key)}: {lines} lines"
+        )
 
 
-def test_the_newest_papers_come_first_and_figures_in_their_order() -> None:
+def test_the_newest_papers_come_first_and_figures_in_their_order():
     years = [int(name[-4:]) for name in plan.papers() if name[-4:].isdigit()]
     assert years == sorted(years, reverse=True)
     assert [*plan.papers()][-1] == "beyond"

@@ -1,8 +1,5 @@
 """What draws a figure: an edit changes the code of those figures alone that use it."""
 
-from __future__ import annotations
-
-import importlib
 import re
 import shutil
 
@@ -10,25 +7,21 @@ import pytest
 
 from flatlab.core.registry import PACKAGE
 from flatlab.lab import plan
-
-# The package has a function of the same name.
-fingerprints = importlib.import_module("flatlab.lab.plan.fingerprint")
+from tests.lab.plan.fingerprints import forget, module
 
 
 @pytest.fixture
-def package(tmp_path, monkeypatch):
-    """A copy of the package, to be edited: edit(path, change) -> targets whose code changed."""
+def package(tmp_path, monkeypatch, papers):
+    """A copy of the package and the papers: edit(path, change) -> targets whose code changed."""
     shutil.copytree(PACKAGE, tmp_path / "flatlab", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(fingerprints, "PACKAGE", tmp_path / "flatlab")
-    cached = ("fingerprint", "closure", "_imports", "_content", "syntax")
+    monkeypatch.setattr(module, "PACKAGE", tmp_path / "flatlab")
 
     def codes():
-        for name in cached:
-            getattr(fingerprints, name).cache_clear()
+        forget()
         return {figure.target: figure.code for figure in plan.figures()}
 
     def edit(path, change):
-        before, place = codes(), tmp_path / "flatlab" / path
+        before, place = codes(), tmp_path / path
         text = place.read_text()
         place.write_text(change(text))
         assert place.read_text() != text
@@ -36,8 +29,7 @@ def package(tmp_path, monkeypatch):
         return {target for target in before if before[target] != after[target]}
 
     yield edit
-    for name in cached:
-        getattr(fingerprints, name).cache_clear()
+    forget()
 
 
 def drawn_by(*templates):
@@ -57,14 +49,14 @@ def in_other_words(text):
 
 @pytest.mark.parametrize("template", ["points", "intervals", "matrix", "table"])
 def test_an_edited_template_changes_the_code_of_its_figures_alone(template, package):
-    assert package(f"plotting/{template}.py", with_code) == drawn_by(template)
+    assert package(f"flatlab/lab/figures/{template}.py", with_code) == drawn_by(template)
 
 
 @pytest.mark.parametrize(
     ("path", "targets"),
     [
-        ("plotting/render.py", {figure.target for figure in plan.figures()}),
-        ("plotting/lines.py", {"beyond_fig1", "beyond_fig7", *drawn_by("lines")}),
+        ("flatlab/lab/figures/render.py", {figure.target for figure in plan.figures()}),
+        ("flatlab/lab/figures/lines.py", {"beyond_fig1", "beyond_fig7", *drawn_by("lines")}),
         ("papers/petzka2021/minima.py", {f"petzka2021_fig{number}" for number in range(5, 9)}),
         ("papers/petzka2021/fig4.py", {"petzka2021_fig4"}),
         ("papers/petzka2021/figures.py", set()),
@@ -76,5 +68,6 @@ def test_an_edit_changes_the_code_of_what_uses_it(path, targets, package):
 
 
 def test_comments_and_docstrings_change_no_code(package):
-    for name in ("plotting/render", "plotting/matrix", "plotting/style", "papers/petzka2021/fig3"):
-        assert package(f"{name}.py", in_other_words) == set()
+    for name in ("render", "matrix", "style"):
+        assert package(f"flatlab/lab/figures/{name}.py", in_other_words) == set()
+    assert package("papers/petzka2021/fig3.py", in_other_words) == set()

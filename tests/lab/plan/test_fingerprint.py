@@ -1,8 +1,6 @@
 """Fingerprints change with what a job computes, and with nothing else."""
 
-from __future__ import annotations
-
-import importlib
+import ast
 import json
 import shutil
 import subprocess
@@ -12,17 +10,11 @@ from pathlib import Path
 
 import pytest
 
-# The package has a function of the same name.
-module = importlib.import_module("flatlab.lab.plan.fingerprint")
+from flatlab.core.registry import PACKAGE
+from tests.lab.plan.fingerprints import forget, module
 
 ROOT = Path(__file__).resolve().parents[3]
 VERSIONS = ("3.11", "3.12", "3.13")
-CACHED = (module.fingerprint, module.closure, module._imports, module._content, module.syntax)
-
-
-def forget():
-    for function in CACHED:
-        function.cache_clear()
 
 
 @pytest.fixture
@@ -176,6 +168,56 @@ def test_a_module_whose_name_starts_like_an_excluded_one_counts(package):
     assert of("metrics.geometry") != before
 
 
+CATALOGUE = '"""What there is."""\nfrom flatlab.far.last import thing\n__all__ = ["thing"]\n'
+ROOTS = {"flatlab.lab.claims"}
+"""Catalogues that may be imported from: they are roots of all jobs whose code does so."""
+
+
+def test_a_catalogue_counts_as_an_empty_file(package):
+    """Neither what it re-exports counts nor its own text; with code of its own it counts again."""
+
+    def of_the_middle(catalogue, thing="thing = 1", root="middle"):
+        middle = "from flatlab.far.other import x"
+        package({"far/last": thing, "far/other": "x = 1", "middle": middle})
+        package({"far/__init__": catalogue})
+        return of(root)
+
+    of_itself = {of_the_middle(CATALOGUE, f"thing = {number}", "far") for number in (1, 2)}
+    assert len(of_itself) == 2
+    before = of_the_middle('"""A docstring alone."""\n')
+    assert of_the_middle(CATALOGUE) == before
+    assert of_the_middle(CATALOGUE, "thing = 2") == before
+    code = f"{CATALOGUE}thing += 1\n"
+    assert of_the_middle(code) != before
+    assert of_the_middle(code, "thing = 2") != of_the_middle(code)
+
+
+def modules():
+    paths = sorted(PACKAGE.rglob("*.py"))
+    names = (".".join(("flatlab", *p.relative_to(PACKAGE).with_suffix("").parts)) for p in paths)
+    return [name.removesuffix(".__init__") for name in names]
+
+
+def catalogues():
+    found = filter(module.is_catalogue, modules())
+    return {name for name in found if not module._excluded(name)} - ROOTS
+
+
+def test_no_module_imports_through_a_catalogue():
+    """Its fingerprint would not follow the import to the module that defines the name."""
+    known, every = catalogues(), {*modules()}
+    for name in every - known:
+        wrong = []
+        for node in ast.walk(module.syntax(module._file(name))):
+            if isinstance(node, ast.Import):
+                wrong += [alias.name for alias in node.names if alias.name in known]
+            elif isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+                own = [name for name in names if name not in every] if node.module in known else []
+                wrong += [*own, *(name for name in names if name in known)]
+        assert not wrong, f"{name} imports through a catalogue: {', '.join(wrong)}"
+
+
 DIFFICULT = r'''
 from __future__ import annotations
 import flatlab.metrics.other
@@ -202,7 +244,9 @@ def only_a_docstring():
 '''
 
 ELSEWHERE = """
-import ast, json, pathlib, runpy, sys, types
+import ast, importlib.util, json, pathlib, runpy, sys, types
+former_names = pathlib.Path(sys.argv[2]) / "core/former_names.py"
+spec = importlib.util.spec_from_file_location("flatlab.core.former_names", former_names)
 registry = types.ModuleType("flatlab.core.registry")  # it needs compiled libraries
 registry.PACKAGE = pathlib.Path(sys.argv[2])
 registry.file_of = lambda module: None
@@ -210,7 +254,9 @@ registry.syntax = lambda path: ast.parse(path.read_bytes())
 studies = types.ModuleType("flatlab.core.studies")
 studies.studies = dict
 studies.module_of_study = lambda module, study: module
-sys.modules.update({module.__name__: module for module in (registry, studies)})
+names = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(names)
+sys.modules.update({module.__name__: module for module in (registry, studies, names)})
 fingerprint = runpy.run_path(sys.argv[1])["fingerprint"]
 print(json.dumps({root: fingerprint(root) for root in sys.argv[3:]}))
 """

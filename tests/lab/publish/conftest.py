@@ -1,56 +1,52 @@
-"""A folder whose results are published, and one whose results are only built."""
-
-from __future__ import annotations
+"""A folder whose results are published."""
 
 import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
-from flatlab.lab import publish as publication
+from flatlab.lab.publish.publish import publish
 from tests.lab.publish.made_up import (
     EXPERIMENTS,
     FIGURES,
-    ROOT,
-    ZOO,
+    OTHER,
+    PACK,
+    TARGETS,
     chosen,
     compute,
     draw,
     make_table,
+    measure,
 )
 
 
-@pytest.fixture(scope="module")
+def use_made_up(patch):
+    """Let this process know the made-up figures and their experiments alone, which is quick."""
+    for module in ("plan", "plan.published"):
+        patch.setattr(f"flatlab.lab.{module}.figures", lambda: FIGURES)
+    patch.setattr("flatlab.lab.plan.plan.experiment_keys", lambda: list(EXPERIMENTS))
+
+
+@pytest.fixture(scope="session")
 def template(tmp_path_factory):
-    """A folder of the project with four experiments, whose results are made up, and published."""
-    folder = tmp_path_factory.mktemp("publication") / "template"
-    folder.mkdir()
+    """The folder, made once."""
+    folder = tmp_path_factory.mktemp("publish")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flatlab.lab.plan.figures", lambda: FIGURES)
-        patch.setattr("flatlab.lab.plan.published.figures", lambda: FIGURES)
-        patch.setattr("flatlab.lab.plan.published.experiment_keys", lambda: list(EXPERIMENTS))
+        use_made_up(patch)
         patch.chdir(folder)
-        Path("experiments").mkdir()
-        for key in EXPERIMENTS[:3]:
-            shutil.copy2(ROOT / f"experiments/{key}.yaml", f"experiments/{key}.yaml")
-        Path("experiments/small-zoo.yaml").write_text(yaml.safe_dump(ZOO))
         Path("config.yaml").write_text("scale: demo\n")
-        for key in EXPERIMENTS:
-            compute(key)
-            make_table(key)
-        draw(*(each.target for each in FIGURES))
-        publication.publish(chosen())
-        yield folder
+        compute(*EXPERIMENTS, "vision-grid")
+        grid = chosen().experiment("mlp-grid")
+        measure(grid, PACK, 1.0)
+        measure(grid, OTHER, 2.0)
+        make_table(*EXPERIMENTS, value=0.0)
+        draw(*TARGETS)
+        publish(chosen())
+    return folder
 
 
 @pytest.fixture
 def published(template, tmp_path, monkeypatch):
     """A copy of it, to be changed."""
+    use_made_up(monkeypatch)
     monkeypatch.chdir(shutil.copytree(template, tmp_path / "project"))
-
-
-@pytest.fixture
-def built(published):
-    """The same before anything was published."""
-    shutil.rmtree("results/published")

@@ -1,9 +1,6 @@
-"""A made-up folder of results: two experiments, their figures, and what is published of them."""
-
-from __future__ import annotations
+"""A made-up folder of results: four experiments, their figures, and what is published of them."""
 
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -14,137 +11,103 @@ from flatlab.lab import plan
 from tests.synthetic.verdicts import claim, verdicts, write_verdicts
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
 PUBLISHED = Path("results/published/demo")
-
-
-SCALE = {"name": "small-zoo", "grid": "lenet-grid"}
-
-
-ZOO = {
-    "kind": "zoo",
-    "title": "The networks of a grid",
-    "samples": 2,
-    "seed": 0,
-    "jobs": 2,
-    "adaptive": {"outputs": "sigmoid", "rho": 0.1, "draws": 2, "drop_above": None},
-    "scales": {"paper": SCALE, "short": SCALE, "demo": SCALE},
+RECORDS = {"provenance.json", "benchmarks.json"}
+EXPERIMENTS = ("mlp-grid", "vgg-grid", "representativeness", "vision-zoo")
+TARGETS = {
+    "chen2026_fig5": ["vision-zoo"],  # which measures the networks of vision-grid
+    "chen2026_figH7": ["vgg-grid"],
+    "chen2026_figH8": ["mlp-grid"],
+    "petzka2021_fig4": ["representativeness"],
+    "beyond_fig3": ["mlp-grid", "vgg-grid"],
 }
-
-
-@dataclass(frozen=True)
-class Whole:
-    """A declaration whose experiments share their panels."""
-
-    by_experiment: bool = False
-
-
-@dataclass(frozen=True)
-class Figure:
-    """What publishing needs to know of a figure."""
-
-    target: str
-    experiments: list[str]
-    correlated: list[str] = field(default_factory=list)
-    title: str = "made-up"
-    declared: Whole = Whole()
-    code: str = "drawing"
-    settings: dict[str, str] = field(default_factory=lambda: {"title": "made-up"})
-
-    @property
-    def paper(self) -> str:
-        return self.target.partition("_")[0]
-
-    @property
-    def key(self) -> str:
-        return self.target.partition("_")[2]
-
-
-FIGURES = [
-    Figure("chen2026_figH8", ["mlp-grid"], ["mlp-grid"]),
-    Figure("chen2026_figH9", ["lenet-grid"], ["lenet-grid"]),
-    Figure("chen2024_fig1", ["mlp-grid", "lenet-grid"]),
-    Figure("petzka2021_fig3", ["representativeness"]),
-    Figure("beyond_fig1", ["small-zoo"]),
-]
-
-
-EXPERIMENTS = ("mlp-grid", "lenet-grid", "representativeness", "small-zoo")
-
-
-OTHERS = [each.target for each in FIGURES if "representativeness" not in each.experiments]
-
-
-def figure(target):
-    return next(each for each in FIGURES if each.target == target)
+"""The experiments of each figure."""
+FIGURES = [each for each in plan.figures() if each.target in TARGETS]
+PACK, OTHER = "lr0.1-b20-s0-4", "lr0.1-b20-s5-19"
+"""Packs of mlp-grid that are measured."""
 
 
 def chosen(**config):
-    return plan.Plan(config, Path("experiments"))
+    return plan.Plan(config)
 
 
-def write(path, content):
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_bytes(content)
+def make_table(*keys, value=1.0, place="results/demo"):
+    """Made-up tables."""
+    for key in keys:
+        values = xr.Dataset({"x": ("run", np.full(3, value))}, attrs={"experiment": key})
+        store.save_dataset(f"{place}/tables/{key}.zarr.zip", values)
 
 
-def make_table(key, value=0.0, place="results/demo"):
-    """A made-up table."""
-    values = xr.Dataset({"x": ("run", np.full(3, value))}, attrs={"experiment": key})
-    store.save_dataset(f"{place}/tables/{key}.zarr.zip", values)
+def measure(experiment, pack, value):
+    for family in experiment.families:
+        dataset = xr.Dataset({"x": ("run", np.full(3, value))})
+        store.save_dataset(experiment.metrics(pack, family), dataset)
 
 
 def draw(*targets, content=b"drawn", place="results/demo", verdict="holds"):
-    for each in map(figure, targets):
-        stem = f"{each.paper}/{each.key}"
+    for target in targets:
         for ending in ("pdf", "png", "csv", "svg"):
             head = b"quantity\n" if ending == "csv" else b""
-            write(f"{place}/figures/{stem}.{ending}", head + content + ending.encode())
-        judged = verdicts(each.target, claim(f"{each.target}/c1", verdict, "stand-in"))
-        judged["tables"] = {key: judged["tables"]["mlp-grid"] for key in each.experiments}
+            path = plan.ResultsFolder(Path(place)).figure(*target.split("_"), ending)
+            store.replace(path, head + content + ending.encode())
+        judged = verdicts(target, claim(f"{target}/c1", verdict, "stand-in"))
+        judged["tables"] = {key: judged["tables"]["mlp-grid"] for key in TARGETS[target]}
         write_verdicts(place, judged)
 
 
-def record(path, code, seconds=2.0, **more):
-    about = {"code": code, "runtime_s": seconds, "machine": "x86", "gpu": 0, "device": "cpu"}
-    write(f"{path}.provenance.json", json.dumps({**about, "versions": {}, **more}).encode())
+def draw_anew(*targets, scale="demo"):
+    """What `snakemake published` does, with other pictures and verdicts."""
+    published, redrawn = plan.published_at(scale), plan.redrawn_at(scale)
+
+    def record(path, inputs, code, settings=None):
+        made = {str(each): store.hash_of(each) for each in inputs}
+        about = {"code": code, "settings": settings, "inputs": made}
+        store.save_json(plan.record_of(path), about)
+
+    draw(*targets, content=b"anew", place=redrawn.folder, verdict="fails")
+    for each in (figure for figure in FIGURES if figure.target in targets):
+        tables = [published.table(key) for key in each.experiments]
+        matrices = [redrawn.correlations(key) for key in each.correlated]
+        for path in matrices:
+            store.save_dataset(path, xr.Dataset({"rho": 0.5}))
+            record(path, tables, plan.correlations_code())
+        for ending in ("pdf", "png", "csv"):
+            path = redrawn.figure(each.paper, each.key, ending)
+            record(path, [*tables, *matrices], each.code, each.settings)
+        record(redrawn.verdicts(each.paper, each.key), tables, plan.claims_code(each.paper))
 
 
-def compute(key, seconds=2.0):
-    """The records of all jobs of an experiment."""
-    experiment = chosen().experiment(key)
-    for pack in experiment.packs:
-        if stage := experiment.training(pack):
-            record(experiment.weights(pack)["weights"], stage.code, seconds)
-        for family in experiment.families:
-            path = experiment.metrics(pack, family)
-            record(path, experiment.measuring(pack, family).code, seconds)
+def compute(*keys, seconds=2.0):
+    """The records of all jobs of experiments."""
+    for experiment in map(chosen().experiment, keys):
+        for pack in experiment.packs:
+            jobs = {experiment.metrics(pack, f): experiment.measuring(pack, f)
+                    for f in experiment.families}  # fmt: skip
+            if stage := experiment.training(pack):
+                jobs[experiment.weights(pack)["weights"]] = stage
+            for path, job in jobs.items():
+                about = {"code": job.code, "runtime_s": seconds, "machine": "x86", "gpu": 0}
+                about |= {"device": "cpu", "versions": {}}
+                store.replace(plan.record_of(path), json.dumps(about).encode())
 
 
-def snapshot():
-    """All that publishing may touch."""
-    files = Path("results/published").rglob("*")
-    return {str(path): path.read_bytes() for path in files if path.is_file()}
+def files(folder="results/published"):
+    paths = (path for path in Path(folder).rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
-def changed_since(before):
-    after = snapshot()
-    return {
-        path.removeprefix(f"{PUBLISHED}/")
-        for path in {*before, *after}
-        if before.get(path) != after.get(path)
-    }
+def changed_since(before, scale="demo"):
+    """The names of published files of a scale that are new, gone or others."""
+    after = files()
+    names = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+    return {name.removeprefix(f"{scale}/") for name in names}
 
 
 def names_of(*targets):
-    stems = [f"{each.paper}/{each.key}" for each in map(figure, targets)]
+    stems = [target.replace("_", "/") for target in targets]
     pictures = {f"figures/{stem}.{end}" for stem in stems for end in ("pdf", "png", "csv")}
     return pictures | {f"verdicts/{stem}.json" for stem in stems}
 
 
 def tables_of(*keys):
     return {f"tables/{key}.zarr.zip" for key in keys}
-
-
-RECORDS = {"provenance.json", "benchmarks.json"}

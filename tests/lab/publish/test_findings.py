@@ -10,11 +10,10 @@ import xarray as xr
 from scipy.stats import kendalltau
 
 from flatlab.core.store import StoreError
-from flatlab.lab.publish import findings, look_ups
-from flatlab.lab.publish.networks import Interval, PublishedNetworks
+from flatlab.lab.publish import findings
+from flatlab.lab.publish.findings import Interval, PublishedNetworks
 from flatlab.lab.tables.networks import Networks
-
-ROOT = Path(__file__).resolve().parents[3]
+from tests.lab.publish.made_up import ROOT
 
 TYPED = {
     "2/η": "a bound of theory",
@@ -135,7 +134,7 @@ def test_quantities_at_the_end_at_an_iteration_and_through_training(networks):
     np.testing.assert_array_equal(early.values("mls", at="first fit"), expected)
     a, b = networks.where(lr=0.1), networks.where(lr=0.2)
     assert (a.count, b.count, b.left_out) == (3, 3, 1)
-    assert look_ups.over(a, b, "mls").value == pytest.approx(mls[:3, 1].mean() - mls[3:, 1].mean())
+    assert findings.over(a, b, "mls").value == pytest.approx(mls[:3, 1].mean() - mls[3:, 1].mean())
 
 
 @pytest.fixture
@@ -143,7 +142,7 @@ def published_csv(tmp_path, monkeypatch):
     """Where the CSV of every published figure is."""
     path = tmp_path / "fig1.csv"
     monkeypatch.setattr(
-        look_ups.plan, "published_at", lambda _: SimpleNamespace(figure=lambda *_: path)
+        findings.plan, "published_at", lambda _: SimpleNamespace(figure=lambda *_: path)
     )
     return path
 
@@ -152,7 +151,7 @@ def test_a_number_with_its_interval_and_cells_that_are_empty(published_csv):
     published_csv.write_text("group,tau,low,high\n,0.2,0.1,0.3\nmixup,-0.2,-0.4,0\nnone,,,\n")
 
     def tau(group: str) -> str:
-        return findings.as_text(look_ups.estimate("short", "made_fig1", "tau", group=group))
+        return findings.as_text(findings.estimate("short", "made_fig1", "tau", group=group))
 
     assert tau("mixup") == "−0.20 [−0.40, 0.00]"
     assert tau("") == "0.20 [0.10, 0.30]"
@@ -170,17 +169,17 @@ def test_sides_of_zero_on_which_intervals_are(published_csv):
         "in one,a,0.1,0.4,error\n"
         "elsewhere,a,0.1,0.4,gap\nelsewhere,b,0.1,0.4,gap\n"
     )
-    found = look_ups.sides("short", "made_fig1", "measure", "grid", outcome="error")
-    assert found == look_ups.SignCounts(compared=6, same=2, opposite=1)
+    found = findings.sides("short", "made_fig1", "measure", "grid", outcome="error")
+    assert found == findings.SignCounts(compared=6, same=2, opposite=1)
     with pytest.raises(StoreError, match="no column 'gird'; did you mean 'grid'"):
-        look_ups.sides("short", "made_fig1", "measure", "gird")
+        findings.sides("short", "made_fig1", "measure", "gird")
 
 
 def test_claims_are_those_of_the_published_figures_in_their_order():
-    found = look_ups.claims("short", "chen2026_figI10", "chen2026_figH6")
+    found = findings.claims("short", "chen2026_figI10", "chen2026_figH6")
     assert [each["id"] for each in found[-2:]] == ["chen2026_figH6/c1", "chen2026_figH6/c2"]
     assert {each["id"].partition("/")[0] for each in found[:-2]} == {"chen2026_figI10"}
-    assert all(each["verdict"] == look_ups.verdict("short", each["id"]) for each in found)
+    assert all(each["verdict"] == findings.verdict("short", each["id"]) for each in found)
 
 
 @pytest.mark.parametrize(
@@ -193,14 +192,14 @@ def test_claims_are_those_of_the_published_figures_in_their_order():
         (lambda n: n.mean("mls[last-layer]"), r"has no labels in mls 'last-layer'"),
         (lambda n: n.where(lr=0.3), r"no network has \{'lr': 0.3\}"),
         (lambda n: n.rho("mls", "sharpness", "inside"), "no kind of correlation 'inside'"),
-        (lambda _: look_ups.table("demo", "mpl-grid"), "did you mean 'mlp-grid'"),
-        (lambda _: look_ups.verdict("demo", "chen2026_figH7/c99"), "has no claim"),
-        (lambda _: look_ups.verdict("demo", "chen2026_figH77/c1"), "figH77.json does not exist"),
+        (lambda _: findings.table("demo", "mpl-grid"), "did you mean 'mlp-grid'"),
+        (lambda _: findings.verdict("demo", "chen2026_figH7/c99"), "has no claim"),
+        (lambda _: findings.verdict("demo", "chen2026_figH77/c1"), "figH77.json does not exist"),
         (
-            lambda _: look_ups.evidence("demo", "chen2026_figH7/c6", "nonsense"),
+            lambda _: findings.evidence("demo", "chen2026_figH7/c6", "nonsense"),
             "0 quantities contain",
         ),
-        (lambda _: look_ups.cell("demo", "chen2026_fig2", "men"), "no column 'men'"),
+        (lambda _: findings.cell("demo", "chen2026_fig2", "men"), "no column 'men'"),
     ],
 )
 def test_what_is_not_there_is_named(networks, ask, sentence):

@@ -1,13 +1,107 @@
-"""One bar on a terminal, plain lines elsewhere, and errors in full in both."""
+"""One bar on a terminal, plain lines elsewhere, and errors in full in both.
 
+In this process with the records that Snakemake sends, then with Snakemake itself.
+"""
+
+import io
+import logging
 import shutil
 import sys
+from types import SimpleNamespace
 
 import pytest
+from snakemake_interface_logger_plugins.common import LogEvent
+from snakemake_interface_logger_plugins.tests import MockOutputSettings, TestLogHandlerBase
 
+import snakemake_logger_plugin_flatlab as plugin
+from snakemake_logger_plugin_flatlab import LogHandler
 from tests.workflow.lab import JOB, ROOT, Lab, Run
 
-pytestmark = pytest.mark.workflow
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    shown = Terminal()
+    monkeypatch.setattr(plugin, "sys", SimpleNamespace(stderr=shown))
+    monkeypatch.setenv("COLUMNS", "80")
+    return shown
+
+
+@pytest.mark.usefixtures("terminal")
+class TestTheInterface(TestLogHandlerBase):
+    __test__ = True
+
+    def get_log_handler_cls(self):
+        return LogHandler
+
+    def get_log_handler_settings(self):
+        return None
+
+
+def send(handler, event, message="", **about):
+    level = logging.ERROR if event == LogEvent.JOB_ERROR else logging.INFO
+    record = logging.LogRecord("snakemake", level, "", 1, message, (), None)
+    vars(record).update(about, event=event)
+    handler.emit(record)
+
+
+def started(**stats):
+    handler = LogHandler(MockOutputSettings(), None)
+    send(handler, LogEvent.RUN_INFO, stats={**stats, "total": sum(stats.values())})
+    send(handler, LogEvent.JOB_STARTED, jobs=[1])
+    return handler
+
+
+def last(terminal):
+    return terminal.getvalue().replace("\n", "\r").rstrip("\r ").rpartition("\r")[2]
+
+
+def test_what_is_left_is_counted_by_rule_in_the_order_of_the_run(terminal):
+    handler = started(train=2, measure=40, table=11, draw=31)
+    assert last(terminal).startswith("0 of 84 jobs |")
+    assert last(terminal).endswith("left: train 2, measure 40, table 11, ...")
+    for job in (1, 2):
+        send(handler, LogEvent.JOB_INFO, jobid=job, rule_name="train")
+        send(handler, LogEvent.JOB_FINISHED, job_id=job)
+        send(handler, LogEvent.PROGRESS, done=job, total=84)
+    assert last(terminal).startswith("2 of 84 jobs |")
+    assert last(terminal).endswith("left: measure 40, table 11, draw 31")
+    assert len(last(terminal)) <= 80
+    handler.close()
+
+
+def test_messages_about_single_jobs_are_hidden_and_errors_are_not(terminal):
+    handler = started(train=2)
+    send(handler, None, "Select jobs to execute...")
+    send(handler, LogEvent.SHELLCMD, "true")
+    assert "Select" not in terminal.getvalue()
+    assert "true" not in terminal.getvalue()
+    send(handler, LogEvent.JOB_ERROR, "it has failed\nfor a reason")
+    assert "it has failed\nfor a reason\n" in terminal.getvalue()
+    assert last(terminal).startswith("0 of 2 jobs |")
+    handler.close()
+
+
+def test_at_the_end_the_bar_stays_and_its_clock_stops(terminal):
+    handler = started(all=1)
+    send(handler, LogEvent.PROGRESS, done=1, total=1)
+    assert handler.bar is None
+    assert handler.ended.is_set()
+    send(handler, None, "Complete log(s): here")
+    assert terminal.getvalue().endswith("\nComplete log(s): here\n")
+
+
+def test_without_a_terminal_it_leaves_the_stream_to_snakemake(monkeypatch):
+    shown = io.StringIO()
+    monkeypatch.setattr(plugin, "sys", SimpleNamespace(stderr=shown))
+    handler = started(train=2)
+    assert not handler.writes_to_stream
+    assert shown.getvalue() == ""
+
 
 PLUGIN = "snakemake_logger_plugin_flatlab"
 ON_A_TERMINAL = """
@@ -18,23 +112,24 @@ DRAWN_AGAIN = ("--logger", "flatlab", "--cores", "1", "--forcerun", "draw")
 
 
 @pytest.fixture
-def watched(lab: Lab) -> Lab:
+def watched(lab):
     shutil.copytree(ROOT / PLUGIN, lab / PLUGIN)
     return lab
 
 
-def on_a_terminal(lab: Lab, *arguments: str, succeeds: bool = True) -> str:
+def on_a_terminal(lab, *arguments, succeeds=True):
     command = (sys.executable, "-c", ON_A_TERMINAL, *arguments)
     process = lab.start_command(*command, COLUMNS="80", LINES="24", TERM="xterm")
     return lab.finish(process, succeeds).output  # \r has become \n
 
 
-def log(lab: Lab) -> str:
+def log(lab):
     """The log file of the last run."""
     return max((lab / ".snakemake/log").glob("*.log")).read_text()
 
 
-def test_a_terminal_shows_a_bar_and_the_log_file_every_job(watched: Lab) -> None:
+@pytest.mark.workflow
+def test_a_terminal_shows_a_bar_and_the_log_file_every_job(watched):
     shown = on_a_terminal(watched, *DRAWN_AGAIN)
     assert "0 of 2 jobs |" in shown
     assert "left: draw 1, all 1" in shown
@@ -47,15 +142,17 @@ def test_a_terminal_shows_a_bar_and_the_log_file_every_job(watched: Lab) -> None
     assert "Nothing to be done" in on_a_terminal(watched, "--logger", "flatlab")
 
 
+@pytest.mark.workflow
 @pytest.mark.long
-def test_elsewhere_and_in_dry_runs_snakemake_prints_what_it_always_does(watched: Lab) -> None:
+def test_elsewhere_and_in_dry_runs_snakemake_prints_what_it_always_does(watched):
     assert watched.snakemake(*DRAWN_AGAIN).jobs == ["all", "draw figH8"]
     dry = on_a_terminal(watched, *DRAWN_AGAIN, "--dry-run")
     assert "jobs |" not in dry
     assert [rule for rule, _ in JOB.findall(dry)] == ["draw", "all"]
 
 
-def test_an_error_is_shown_in_full_above_the_bar(watched: Lab) -> None:
+@pytest.mark.workflow
+def test_an_error_is_shown_in_full_above_the_bar(watched):
     watched.damage(Lab.TABLE)
     shown = on_a_terminal(watched, *DRAWN_AGAIN, succeeds=False)
     assert "Error in rule draw" in shown

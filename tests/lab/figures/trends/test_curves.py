@@ -13,7 +13,7 @@ from flatlab.lab.figures import labels, style
 from flatlab.lab.figures.axes import log_spaced
 from flatlab.lab.figures.frames.training import spread
 from flatlab.lab.figures.quantities import FigureError
-from flatlab.lab.plan.labels import labels_of
+from flatlab.lab.plan.declarations import labels_of
 from flatlab.lab.tables.selection import through_training
 from tests.synthetic.curves import (
     CHEN2024,

@@ -1,49 +1,55 @@
 """A study in the working folder, for tests of its experiments."""
 
-from __future__ import annotations
-
-import importlib
+import contextlib
 import sys
 from pathlib import Path
 
-import xarray as xr
 import yaml
 
 from flatlab.core import store
+from flatlab.core.registry import imported
+from flatlab.core.studies import use_studies
 from flatlab.lab import plan
+from tests.lab.plan import fingerprints
 
-CACHED = ("fingerprint", "_content", "closure", "_imports")
+
+@contextlib.contextmanager
+def made(folder, monkeypatch, **modules):
+    """A study with these modules, which is the working folder; afterwards there is none."""
+    (folder / "experiments").mkdir(parents=True)
+    monkeypatch.setenv("FLATLAB_STUDIES", "")
+    monkeypatch.chdir(folder)
+    for name, content in modules.items():
+        Path(f"{name}.py").write_text(content)
+    Path("config.yaml").write_text("studies: [.]\npapers: [mine]\n")
+    yield folder
+    use_studies([], "")
+    forget()
 
 
-def forget() -> None:
+def forget():
     """Files are read anew, as in a new process."""
     for name in [n for n in sys.modules if "papers.mine" in n or n in ("mine", "helpers")]:
         del sys.modules[name]
-    for cached in CACHED:
-        getattr(importlib.import_module("flatlab.lab.plan.fingerprint"), cached).cache_clear()
-    registry = importlib.import_module("flatlab.core.registry")
-    registry.syntax.cache_clear()
-    registry.assignments.cache_clear()
+    fingerprints.forget()
 
 
-def declare(name: str, content: dict) -> None:
+def declare(name, content):
     """Write an experiment, the same at each scale."""
     scales = {"scales": {"demo": {}, "short": {}, "paper": {}}}
     Path("experiments", f"{name}.yaml").write_text(yaml.safe_dump({**content, **scales}))
     forget()
 
 
-def planned() -> plan.Plan:
+def planned():
     """The plan of the study in the working folder, whose key is `mine`."""
-    return plan.Plan({"studies": ["."], "papers": ["mine"]}, Path("nowhere"))
+    return plan.Plan({"studies": ["."], "papers": ["mine"]})
 
 
-def table_of(key: str) -> xr.Dataset:
+def table_of(key):
     """The table of an experiment whose metric files are there."""
     chosen = planned()
     experiment = chosen.experiment(key)
     parts = [store.load_dataset(path) for path in experiment.metric_files]
     settings = experiment.tabulating(chosen.as_published(key)).settings
-    return importlib.import_module(f"flatlab.lab.execution.{experiment.kind}").tabulate(
-        parts, settings
-    )
+    return imported("lab/kinds", experiment.kind).tabulate(parts, settings)

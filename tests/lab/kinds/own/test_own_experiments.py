@@ -1,7 +1,5 @@
 """Experiments of kind `files` and `loop`: a study's networks, from files or by its own loop."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from flatlab.core import store
 from flatlab.core.studies import use_studies
 from flatlab.lab import plan
 from flatlab.lab.tables.networks import Networks
-from tests.lab.kinds.own.studies import declare, forget, planned, table_of
+from tests.lab.kinds.own.studies import declare, forget, made, planned, table_of
 
 MINE = """
 import pathlib
@@ -73,24 +71,17 @@ FIGURES = {
 @pytest.fixture
 def study(tmp_path, monkeypatch):
     """A study with a loop and with networks from files, which is the working folder."""
-    folder = tmp_path / "mine"
-    (folder / "experiments").mkdir(parents=True)
-    monkeypatch.setenv("FLATLAB_STUDIES", "")
-    monkeypatch.chdir(folder)
-    for name, content in {"mine": MINE, "helpers": HELPERS, "figures": FIGURES}.items():
-        Path(f"{name}.py").write_text(content)
-    Path("config.yaml").write_text("studies: [.]\npapers: [mine]\n")
-    declare("mine-loop", LOOP)
-    yield folder
-    use_studies([], "")
-    forget()
+    modules = {"mine": MINE, "helpers": HELPERS, "figures": FIGURES}
+    with made(tmp_path / "mine", monkeypatch, **modules) as folder:
+        declare("mine-loop", LOOP)
+        yield folder
 
 
-def calls() -> list[str]:
+def calls():
     return Path("calls").read_text().splitlines() if Path("calls").exists() else []
 
 
-def checkpoints() -> None:
+def checkpoints():
     """The runs of the loop as files from elsewhere, with a CSV of what is known of them."""
     Path("checkpoints").mkdir()
     rows = ["file,lr,width,seed,my_score"]
@@ -136,11 +127,12 @@ def test_runs_are_trained_once_and_files_of_them_have_the_same_table(study):
         np.testing.assert_array_equal(theirs[name].values, shell[name].values, err_msg=name)
 
 
-def codes() -> dict[str, object]:
+def codes():
     """What each job of both experiments depends on besides its input files."""
     forget()
     chosen, found = planned(), {}
-    for key, experiment in chosen.experiments.items():
+    for key in (key for key in chosen.experiments if key.startswith("mine-")):
+        experiment = chosen.experiment(key)
         for pack in experiment.packs:
             jobs = {"train": experiment.training(pack)}
             jobs |= {family: experiment.measuring(pack, family) for family in experiment.families}
@@ -239,10 +231,9 @@ def test_a_wrong_table_of_runs_is_told_when_it_is_planned(study, change, runs, s
 
 
 def test_a_folder_that_is_no_study_has_no_such_experiment(study):
-    source = Path("experiments").resolve()
     use_studies([], "")
     with pytest.raises(plan.PlanError, match="such experiments are part of a study"):
-        plan.Plan({}, source)
+        plan.read_experiment(study / "experiments/mine-loop.yaml", "demo", None)
 
 
 def test_what_does_not_fit_or_returns_something_else_loses_nothing(study, capsys):

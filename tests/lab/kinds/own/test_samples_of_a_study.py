@@ -1,9 +1,6 @@
 """Samples of a study in files: several inputs, masks, targets by position, and what is meant."""
 
-from __future__ import annotations
-
 import importlib
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +12,7 @@ from flatlab.cli import main
 from flatlab.core import store
 from flatlab.core.studies import use_studies
 from flatlab.lab import plan
-from tests.lab.kinds.own.studies import declare, forget, planned, table_of
+from tests.lab.kinds.own.studies import declare, made, planned, table_of
 from tests.networks.sources import SEVERAL_INPUTS
 
 MINE = f"""{SEVERAL_INPUTS}
@@ -49,21 +46,13 @@ SEEDS = (0, 1)
 @pytest.fixture
 def study(tmp_path, monkeypatch):
     """A study with networks of two inputs, which is the working folder; it holds no experiment."""
-    folder = tmp_path / "mine"
-    (folder / "experiments").mkdir(parents=True)
-    (folder / "checkpoints").mkdir()
-    monkeypatch.setenv("FLATLAB_STUDIES", "")
-    monkeypatch.chdir(folder)
-    Path("mine.py").write_text(MINE)
-    Path("figures.py").write_text(FIGURES)
-    Path("config.yaml").write_text("studies: [.]\npapers: [mine]\n")
-    use_studies(["."], "")
-    yield importlib.import_module("flatlab.papers.mine.mine")
-    use_studies([], "")
-    forget()
+    with made(tmp_path / "mine", monkeypatch, mine=MINE, figures=FIGURES) as folder:
+        (folder / "checkpoints").mkdir()
+        use_studies(["."], "")
+        yield importlib.import_module("flatlab.papers.mine.mine")
 
 
-def save(build) -> list[nn.Module]:
+def save(build):
     """Networks with these seeds, one file each."""
     networks = []
     for seed in SEEDS:

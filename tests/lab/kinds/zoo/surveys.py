@@ -1,14 +1,12 @@
-"""A survey of networks by two families, with few steps; zoos as their files declare them."""
+"""A survey of networks by two families, with few steps."""
 
-from pathlib import Path
+from types import SimpleNamespace
 
-import yaml
-
+from flatlab.core import store
 from flatlab.core.resume_state import ResumeState
-from flatlab.lab import plan
+from flatlab.lab.train import train_packs
 from flatlab.metrics import _measure_zoo
 
-EXPERIMENTS = Path(__file__).resolve().parents[4] / "experiments"
 RADII = {"worst-adaptive-linf": [0.01, 0.02], "average-normalized-linf": [0.1]}
 SHARPNESS = {"sharpness_radii": RADII, "sharpness_steps": 3, "sharpness_draws": 3}
 FAMILIES = {"accuracy": {"more": ("errors", "gaps")}, "sharpness": SHARPNESS}
@@ -19,18 +17,13 @@ def surveyed(settings, folder, files=None):
     return _measure_zoo.measure_zoo(settings, files, folder, left, "cpu")
 
 
-def experiment(key, scale, folder=EXPERIMENTS):
-    """An experiment of a folder, whose grids are there or the project's."""
-
-    def find(other, where=""):
-        place = folder if (folder / f"{other}.yaml").exists() else EXPERIMENTS
-        return plan.load_experiment(place, other, scale, find, where)
-
-    return find(key)
-
-
-def changed(key, folder, change):
-    """A file of an experiment, changed, in another folder."""
-    content = yaml.safe_load((EXPERIMENTS / f"{key}.yaml").read_text())
-    change(content)
-    (folder / f"{key}.yaml").write_text(yaml.safe_dump(content))
+def networks_of_a_grid(folder, raw, asked, seeds, **known):
+    """Networks that are trained as asked: what a zoo's job is told of some, its files, weights."""
+    [trained] = train_packs(raw, [asked])
+    weights, data = str(folder / "pack.safetensors"), str(folder / "data.zarr.zip")
+    files = SimpleNamespace(weights=[weights], data=[data])
+    store.save_weights(weights, *trained.weights)
+    store.save_dataset(data, raw)
+    about = {"network": asked["network"], "data": asked["data"], "outputs": None, "file": 0}
+    chosen = [{**about, "run": f"s{seed}", "hyperparameters": known} for seed in seeds]
+    return chosen, files, trained.weights

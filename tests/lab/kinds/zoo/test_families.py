@@ -1,22 +1,18 @@
 """Zoos of a grid's networks, measured by any families; sharpness of networks of tokens."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import flatlab
-from flatlab.core import store
 from flatlab.data._tensors import prepare
 from flatlab.data.corruptions import test_set as corrupted_images
-from flatlab.lab.train import train_packs
 from flatlab.losses import loss_of
 from flatlab.metrics import _measure_zoo, accuracy
 from flatlab.metrics._quantity import settings_of
 from flatlab.networks import build
-from tests.lab.kinds.zoo.surveys import FAMILIES, SHARPNESS, surveyed
+from tests.lab.kinds.zoo.surveys import FAMILIES, SHARPNESS, networks_of_a_grid, surveyed
 from tests.lab.train import packs
 from tests.lab.train.packs import DATA
 
@@ -32,33 +28,18 @@ def of_grid(stripes, tmp_path):
     asked = packs.settings("mlp", (1, 2, 4), data=STRIPES, loss="cross-entropy", iterations=9)
     asked["network"]["options"]["width"] = 5
     asked["training"] |= {"precision": "float32", "lr": {"low": 0.01, "high": 0.1}}
-    (trained,) = train_packs(stripes, [asked])
-    files = SimpleNamespace(
-        weights=[tmp_path / "p.safetensors"], data=[tmp_path / "made-up.zarr.zip"]
+    chosen, files, weights = networks_of_a_grid(
+        tmp_path, stripes, asked, (4, 1), augmentation="none"
     )
-    store.save_weights(files.weights[0], *trained.weights)
-    store.save_dataset(files.data[0], stripes)
-    chosen = [
-        {
-            **{"run": f"s{seed}", "network": asked["network"], "data": STRIPES, "outputs": None},
-            **{"file": 0, "hyperparameters": {"augmentation": "none"}},
-        }
-        for seed in (4, 1)
-    ]
-    noisy = {
-        "corruptions": ["gaussian-noise"],
-        "severity": 5,
-        "size": 7,
-        "source": "made",
-        "seed": 0,
-    }
+    noisy = {"corruptions": ["gaussian-noise"], "severity": 5, "size": 7}
+    noisy |= {"source": "made", "seed": 0}
     sets = {"noisy": {"corrupted": noisy, "part": None}, "odd": {"corrupted": None, "part": "odd"}}
     settings = {
         **{"samples": 6, "seed": 3, "families": FAMILIES, "networks": chosen, "test_sets": sets},
         **{"hyperparameters": {"lr": "lr", "strength": "augmentation"}},
         "levels": {"strength": ["weak", "none"]},
     }
-    return settings, files, trained.weights, stripes
+    return settings, files, weights, stripes
 
 
 def test_networks_of_a_grid_are_measured_by_the_same_code(of_grid, tmp_path):

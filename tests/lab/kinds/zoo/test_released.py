@@ -1,7 +1,6 @@
 """Zoos of published networks, from their files to the table; what a bad file says."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from tests.data.sentences import HANS, LABELS, MNLI, tsv
 from tests.lab.kinds.zoo.surveys import FAMILIES, SHARPNESS, surveyed
 from tests.networks.published import Soup, small_bert
 
-EXPERIMENTS = Path(__file__).resolve().parents[4] / "experiments"
 CLASSES = ["n01440764", "n01443537", "n01484850", "n01491361", "n01494475"]
 
 

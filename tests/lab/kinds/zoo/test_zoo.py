@@ -1,7 +1,5 @@
 """Zoos: networks from files or of a grid, images by class, failures, restarts, the command."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
@@ -17,10 +15,10 @@ from flatlab.data import DataError
 from flatlab.data._images import Images
 from flatlab.data._tensors import prepare
 from flatlab.lab.tables.zoo import gather
-from flatlab.lab.train import train_packs
 from flatlab.metrics import _measure_zoo
 from flatlab.networks import _timm as networks
 from flatlab.networks import build
+from tests.lab.kinds.zoo.surveys import networks_of_a_grid
 from tests.lab.train import packs
 from tests.lab.train.packs import DATA
 
@@ -174,21 +172,9 @@ def of_grid(stripes, tmp_path):
     asked = packs.settings("timm", seeds=(1, 2), data=STRIPES, loss="cross-entropy", iterations=5)
     asked["network"] |= NETWORK
     asked["training"]["precision"] = "float32"
-    (trained,) = train_packs(stripes, [asked])
-    files = SimpleNamespace(
-        weights=[str(tmp_path / "pack.safetensors")], data=[str(tmp_path / "stripes.zarr.zip")]
-    )
-    store.save_weights(files.weights[0], *trained.weights)
-    store.save_dataset(files.data[0], stripes)
-    chosen = [
-        {
-            **{"run": f"s{seed}", "network": NETWORK, "data": STRIPES, "outputs": None, "file": 0},
-            "hyperparameters": {},
-        }
-        for seed in (2, 1)
-    ]
+    chosen, files, weights = networks_of_a_grid(tmp_path, stripes, asked, (2, 1))
     settings = {"samples": 4, "seed": 0, "families": {"adaptive": FAST}, "networks": chosen}
-    return settings, files, trained.weights
+    return settings, files, weights
 
 
 def test_networks_of_a_grid_are_measured_from_their_weights(of_grid, stripes, tmp_path):

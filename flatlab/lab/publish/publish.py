@@ -1,0 +1,287 @@
+"""Copying results to `results/published/<scale>/`, all of them or none.
+
+Tables, figures and verdicts of real runs are under version control there, and no rule makes them.
+`snakemake published` computes the figures and verdicts anew from their tables.
+"""
+
+import itertools
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flatlab.core import store
+from flatlab.lab import plan
+from flatlab.lab.jobs import forecast
+
+BUDGET_BYTES = 75 * 10**6
+"""The size limit of published files, which every clone of the repository downloads."""
+
+NAMES = plan.ResultsFolder(Path())
+"""Files as they are named in `results/<scale>/` and in `results/published/<scale>/` alike."""
+
+ENDINGS = ("pdf", "png", "csv")
+"""Published files of a figure. Its SVG is large, and `snakemake published` draws it."""
+
+
+def publish(chosen: plan.Plan, names: Sequence[str] = ()) -> list[Path]:
+    """Copy built results at the scale of the configuration; returns the new files.
+
+    names: experiments, figures or papers to publish in place of their former versions; everything
+    that is built if none is named.
+
+    Nothing changes if an error is raised: `PlanError` for unknown names, `StoreError` if something
+    is not built, if published figures would not show the published tables, or if the published
+    files would exceed their budget.
+    """
+    choice = choose(chosen, names)
+    if errors := disagreements(choice):
+        raise store.StoreError("\n".join(errors))
+    files = {choice.published / name: choice.built / name for name in choice.files}
+    return copy(files, records(chosen, choice.published, choice.experiments))
+
+
+def publish_redrawn(scale: str | None = None) -> list[Path]:
+    """Replace published figures and verdicts by those computed anew; returns the new files.
+
+    scale: all scales if none is given.
+
+    Nothing changes if an error is raised: `StoreError` if nothing is published, or if a file is
+    missing or was not made by the code of today from the published tables as they are.
+    """
+    scales = [scale] if scale else plan.published_scales()
+    figures = [(each, figure) for each in scales for figure in plan.published_figures(each)]
+    if not figures:
+        where = f" at scale {scale}" if scale else ""
+        raise store.StoreError(f"no figure is published{where}; publish first: flatlab publish")
+    if stale := list(dict.fromkeys(path for each in figures for path in stale_files(*each))):
+        raise store.StoreError(
+            f"{len(stale)} files, the first of them {stale[0]}, are missing or were not made from "
+            "the published tables by today's code; make them with: snakemake published "
+            "(if it finds nothing to do: snakemake --forceall published)"
+        )
+    files = {
+        plan.published_at(each).folder / name: plan.redrawn_at(each).folder / name
+        for each, figure in figures
+        for name in files_of(figure)
+    }
+    return copy(files)
+
+
+def copy(files: Mapping[Path, Path], records: Mapping[Path, Any] = {}) -> list[Path]:
+    """Copy files to the published results; returns the new files.
+
+    files: source by target.  records: content by target, to be written as JSON.
+    """
+    check_budget(files)
+    files = dict(files)
+    with tempfile.TemporaryDirectory(dir=plan.PUBLISHED.parent, prefix="publish-") as folder:
+        # All is written here first, so that a full disk leaves what is published as it was.
+        for target, content in records.items():
+            store.save_json(files.setdefault(target, Path(folder, target.name)), content)
+        aside = {target: Path(folder, str(number)) for number, target in enumerate(files)}
+        for target, source in files.items():
+            store.replace(aside[target], source.read_bytes())
+        for target, written in aside.items():
+            store.make_folder(target.parent)
+            written.replace(target)
+    return list(files)
+
+
+def check_budget(files: Mapping[Path, Path]) -> None:
+    """Raise `StoreError` if copying files would make `results/published` too large.
+
+    files: source by target.
+    """
+    kept = {path: path for path in plan.PUBLISHED.rglob("*") if path.is_file()}
+    sizes: Counter[str] = Counter()
+    for target, source in {**kept, **files}.items():
+        part = "/".join(target.relative_to(plan.PUBLISHED).parts[:3])
+        sizes[part] += source.stat().st_size
+    if (total := sizes.total()) > BUDGET_BYTES:
+        largest = ", ".join(f"{part} {size / 1e6:.1f} MB" for part, size in sizes.most_common(5))
+        raise store.StoreError(
+            f"{plan.PUBLISHED} would have {total / 1e6:.1f} MB, more than the "
+            f"{BUDGET_BYTES / 1e6:.0f} MB that a repository should carry; largest are {largest}"
+        )
+
+
+def files_of(figure: plan.Figure) -> list[Path]:
+    """The verdicts of a figure and the figure itself."""
+    pictures = [NAMES.figure(figure.paper, figure.key, ending) for ending in ENDINGS]
+    return [NAMES.verdicts(figure.paper, figure.key), *pictures]
+
+
+def content(path: Path) -> bytes | None:
+    """The bytes of a file, or None if it does not exist; equal results have equal bytes."""
+    return path.read_bytes() if path.is_file() else None
+
+
+class Choice:
+    """What to publish at a scale: keys of experiments, and figures.
+
+    built, published: the folders to copy from and to.  files: the names of the files to copy.
+    """
+
+    def __init__(self, scale: str, experiments: list[str], figures: list[plan.Figure]) -> None:
+        self.scale, self.experiments, self.figures = scale, experiments, figures
+        self.built, self.published = plan.built_at(scale).folder, plan.published_at(scale).folder
+        self.files = [NAMES.table(key) for key in experiments]
+        self.files += [name for figure in figures for name in files_of(figure)]
+
+    def after(self, key: str) -> bytes | None:
+        """The content of a published table after publishing this choice; None if there is none."""
+        folder = self.built if key in self.experiments else self.published
+        return content(folder / NAMES.table(key))
+
+
+def built_figures(scale: str) -> tuple[list[plan.Figure], list[plan.Figure]]:
+    """The figures that are built at a scale: those that show something, and those that do not.
+
+    The latter are of networks that the scale leaves out; they have the head of a CSV alone.
+    """
+    place = plan.built_at(scale)
+    folder = place.folder
+    showing: list[plan.Figure] = []
+    empty: list[plan.Figure] = []
+    for figure in (plan.as_published(each, place) for each in plan.figures()):
+        files = [folder / name for name in files_of(figure)]
+        if all(file.is_file() for file in files):
+            with files[-1].open() as csv:
+                has_rows = len([*itertools.islice(csv, 2)]) == 2
+            (showing if has_rows else empty).append(figure)
+    return showing, empty
+
+
+def choose(chosen: plan.Plan, names: Sequence[str]) -> Choice:
+    """What names of experiments, figures or papers mean; without names, everything that is built.
+
+    A paper means those of its figures that are built and show something. Raises `PlanError` for
+    unknown names and `StoreError` if something is not built or shows nothing.
+    """
+    scale = chosen.config.scale
+    place = plan.built_at(scale)
+    built, empty = built_figures(scale)
+    for figure in empty:
+        if figure.target in names:
+            raise store.StoreError(
+                f"{figure.target} shows nothing at scale {scale}; if it is published, remove it "
+                f"from {plan.published_at(scale).folder}"
+            )
+    if not names:
+        tables = [key for key in chosen.experiments if place.table(key).is_file()]
+        if not (tables or built):
+            raise store.StoreError(f"nothing is built at scale {scale}; run snakemake first")
+        return Choice(scale, tables, built)
+    keys = [name for name in dict.fromkeys(names) if name in chosen.experiments]
+    for table in map(place.table, keys):
+        if not table.is_file():
+            raise store.StoreError(f"{table} does not exist; build it with: snakemake {table}")
+    figures = [f for name in names if name not in keys for f in _figures_named(name, built, chosen)]
+    return Choice(scale, keys, list({figure.target: figure for figure in figures}.values()))
+
+
+def _figures_named(name: str, built: list[plan.Figure], chosen: plan.Plan) -> list[plan.Figure]:
+    if named := [figure for figure in built if name in (figure.paper, figure.target)]:
+        return named
+    known = {name for figure in plan.figures() for name in (figure.paper, figure.target)}
+    if name in known:
+        raise store.StoreError(
+            f"{name} is not built at scale {chosen.config.scale}; build it with: "
+            f"{plan.command(chosen.config.scale, name)}"
+        )
+    if name in plan.targets():
+        raise plan.PlanError(plan.why_not(name))
+    hint = plan.closest(name, {*chosen.experiments, *known}).partition("Known: ")[0]
+    raise plan.PlanError(
+        f"{name!r} is no experiment, figure or paper; {hint}`flatlab experiments` and "
+        "`flatlab figures` list them"
+    )
+
+
+def disagreements(choice: Choice) -> list[str]:
+    """Sentences on figures that would not show the published tables, with what else to publish."""
+    gone, unlike, former = (defaultdict[str, list[str]](list) for _ in range(3))
+    for figure in choice.figures:
+        for key in figure.experiments:
+            if not (table := choice.built / NAMES.table(key)).is_file():
+                gone[str(table)].append(figure.target)
+            elif content(table) != choice.after(key):
+                unlike[key].append(figure.target)
+    for figure in plan.published_figures(choice.scale):
+        for key in figure.experiments if figure not in choice.figures else []:
+            if content(choice.published / NAMES.table(key)) != choice.after(key):
+                former[key].append(figure.target)
+    said = []
+    for path, drawn in gone.items():
+        said.append(
+            f"{drawn[0]} was drawn from {path}, which is gone; build it with: snakemake {path}"
+        )
+    for key, other in unlike.items():
+        told = f"the published table of {key} is not the one of {', '.join(other)}"
+        said.append(f"{told}; publish this as well: {key}")
+    for key, showing in former.items():
+        told = f"published figures show the former table of {key}"
+        said.append(f"{told}; publish these as well: {' '.join(showing)}")
+    return said
+
+
+def stale_files(scale: str, figure: plan.Figure) -> Iterator[Path]:
+    """The files of a figure, and correlations that it shows, which are to be made anew."""
+    published, redrawn = plan.published_at(scale), plan.redrawn_at(scale)
+    correlations = {redrawn.correlations(k): [published.table(k)] for k in figure.correlated}
+    for path, table in correlations.items():
+        if not _is_made(path, table, plan.correlations_code()):
+            yield path
+    tables = [published.table(key) for key in figure.experiments]
+    judged, *drawn = (redrawn.folder / name for name in files_of(figure))
+    if not _is_made(judged, tables, plan.claims_code(figure.paper)):
+        yield judged
+    for path in drawn:
+        if not _is_made(path, [*tables, *correlations], figure.code, figure.settings):
+            yield path
+
+
+def _is_made(path: Path, inputs: list[Path], code: str, settings: Any = None) -> bool:
+    """Whether a file is there, and by its record made from these inputs as they are now."""
+    if not (path.is_file() and (record := plan.record_of(path)).is_file()):
+        return False
+    expected = {"code": code, "settings": settings}
+    expected["inputs"] = {str(each): store.hash_of(each) for each in inputs}
+    return expected.items() <= store.load_json(record).items()
+
+
+def records(chosen: plan.Plan, folder: Path, keys: Sequence[str]) -> dict[Path, Any]:
+    """The JSON files on the origins of tables and the run times of jobs, brought up to date."""
+    origins, times = folder / "provenance.json", folder / forecast.PUBLISHED
+    made = store.load_json(origins) if origins.is_file() else {}
+    built = plan.built_at(chosen.config.scale).folder
+    made |= {key: origin(chosen, key, built) for key in keys}
+    took = forecast.from_records(store.load_json(times) if times.is_file() else [])
+    took |= forecast.recorded(chosen, [chosen.config.scale], keys)
+    return {origins: made, times: forecast.as_records(took)}
+
+
+def origin(chosen: plan.Plan, key: str, folder: Path) -> dict[str, Any]:
+    """Which code computed a table, where and how long, including the training of its networks.
+
+    folder: the built results at the scale of the configuration, here or in another copy.
+    """
+    built = plan.built_at(chosen.config.scale).folder
+    records_of: dict[str, list[dict[str, Any]]] = {}
+    for task in forecast.jobs_of(chosen, chosen.config.scale, [key]):
+        done = records_of.setdefault(task.stage, [])
+        record = plan.record_of(folder / task.file.relative_to(built))
+        if record.is_file():  # files from elsewhere may have none
+            done.append(store.load_json(record))
+    records = [record for done in records_of.values() for record in done]
+    return {
+        "code": {stage: sorted({r["code"] for r in done}) for stage, done in records_of.items()},
+        "commits": sorted({record.get("commit", "") for record in records} - {""}),
+        "jobs": len(records),
+        "runtime_s": round(sum(record["runtime_s"] for record in records)),
+        "machines": sorted({record["machine"] for record in records}),
+        "gpu": any(record["gpu"] for record in records),
+        "versions": {k: v for record in records for k, v in record["versions"].items()},
+    }

@@ -1,0 +1,412 @@
+"""`flatlab measure` and `flatlab table` on samples and weights in files of several kinds."""
+
+import functools
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+import flatlab
+from flatlab.core import store
+from tests.networks.sources import SEVERAL_INPUTS
+
+GENERATOR = np.random.default_rng(0)
+SOURCE = f"""{SEVERAL_INPUTS}
+
+import numpy as np
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        hidden = self.first(x).tanh()
+        return {{"logits": self.last(hidden), "hidden": hidden}}
+
+
+def segment():
+    return nn.Conv2d(2, 3, 1)
+
+
+def images():
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                         nn.Linear(4, 3))
+
+
+def flat():
+    return nn.Sequential(nn.Flatten(), nn.Linear(27, 3))
+
+
+def named():
+    return dict(np.load("parts.npz"))
+
+
+def four():
+    return [torch.from_numpy(named()[n]) for n in ("x_train", "y_train", "x_test", "y_test")]
+
+
+def loaders():
+    x, y, x_test, y_test = four()
+    return DataLoader(TensorDataset(x, y), 7), TensorDataset(x_test, y_test)
+
+
+def two_parts():
+    parts = (torch.from_numpy(np.load("d.npz")[name]) for name in ("image", "text", "y"))
+    return DataLoader(TensorDataset(*parts), 7)
+
+
+def wrong():
+    return 3
+"""
+X = GENERATOR.normal(size=(12, 6)).astype(np.float32)
+LABELS = GENERATOR.integers(0, 3, 12)
+LOSS = ["--loss", "cross-entropy"]
+HESSIAN = ["--family", "hessian", *LOSS]
+ALL = ["--samples", "all"]
+
+
+@pytest.fixture(autouse=True)
+def mine(tmp_path, monkeypatch):
+    """The module of the user's networks and samples, in whose folder the test runs."""
+    (tmp_path / "mine.py").write_text(SOURCE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    np.savez("data.npz", x=X, y=LABELS)
+    np.save("x.npy", X)
+    import mine
+
+    yield mine
+    sys.modules.pop("mine", None)
+
+
+def saved(model, file="w.safetensors", seed=0):
+    """A network with weights from a seed, which are in a file."""
+    torch.manual_seed(seed)
+    network = model()
+    save_file(network.state_dict(), file)
+    return network
+
+
+@pytest.fixture
+def network(mine):
+    return saved(mine.Net)
+
+
+@pytest.fixture
+def measured(printed):
+    """Measure a network in a file; returns the report, or the row of a table."""
+
+    def measure(by, *options, weights="w.safetensors", model="Net"):
+        printed(by, weights, "--model", f"mine:{model}", *options, "--out", "r.zarr.zip")
+        found = store.load_dataset("r.zarr.zip")
+        if by == "measure":
+            return found
+        assert not found["diverged"].any(), found["failure"].values
+        return found.isel(run=0, checkpoint=0, samples=0)
+
+    return measure
+
+
+@pytest.fixture
+def report(measured):
+    return functools.partial(measured, "measure")
+
+
+@pytest.fixture
+def table(measured):
+    return functools.partial(measured, "table")
+
+
+def check_close(ours, theirs, *names, rel=1e-4):
+    for name in names:
+        assert float(ours[name]) == pytest.approx(float(theirs[name]), rel=rel), name
+
+
+def save_csv(path, x, y):
+    header = ",".join([*(f"f{number}" for number in range(6)), "label"])
+    np.savetxt(path, np.column_stack([x, y]), delimiter=",", header=header, comments="")
+
+
+@pytest.mark.parametrize("kind", ["data.npz", "data.csv", "data.safetensors"])
+def test_samples_in_a_file_are_measured_as_in_a_program(kind, network, report):
+    save_csv("data.csv", X, LABELS)
+    arrays = {"inputs": torch.from_numpy(X), "labels": torch.from_numpy(LABELS)}
+    save_file(arrays, "data.safetensors")
+    ours = report("--data", kind, *ALL, *HESSIAN)
+    expected = flatlab.measure(network, X, LABELS, families="hessian", loss="cross-entropy")
+    check_close(ours, expected, "hessian_lambda_max", "gauss_newton_lambda_max", rel=1e-3)
+    assert ours.attrs["data"] == kind
+
+
+def test_the_output_and_the_parameters_that_are_named(network, report):
+    last = report("--data", "data.npz", *ALL, "--parameters", "last")
+    check_close(last, flatlab.measure(network, X, LABELS, parameters="last"), "sharpness")
+    hidden = report("--data", "x.npy", *ALL, "--output", "hidden")  # without targets
+    check_close(hidden, flatlab.measure(network, X, output="hidden"), "sharpness")
+    assert hidden.attrs["title"].endswith("12 train samples of x.npy")
+
+
+@pytest.mark.parametrize(
+    "prefix", ["module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."]
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_what_wrappers_put_before_names_is_taken_off(prefix, nested, network, report):
+    state = {f"{prefix}{name}": value for name, value in network.state_dict().items()}
+    torch.save({"state_dict": state, "epoch": 3} if nested else state, "w.pt")
+    ours = report("--data", "x.npy", *ALL, weights="w.pt")
+    check_close(ours, flatlab.measure(network, X), "sharpness")
+
+
+def pictures(folder, *sizes):
+    """Images in a folder, and their pixels."""
+    from PIL import Image
+
+    Path(folder).mkdir(parents=True)
+    found = []
+    for number, size in enumerate(sizes):
+        pixels = GENERATOR.integers(0, 256, (*size, 3), dtype=np.uint8)
+        found.append(Image.fromarray(pixels))
+        found[-1].save(f"{folder}/{number:02}.png")
+    return found
+
+
+def test_images_are_resized_as_asked_and_need_classes_for_targets(mine, report, refusal):
+    saved(mine.images)
+    for folder in ("flat", "images/a", "images/b"):
+        pictures(folder, (9, 12), (20, 9), (9, 9), (10, 10))
+    command = ["measure", "w.safetensors", "--model", "mine:images", "--data", "flat"]
+    assert "--resize" in refusal(*command)
+    assert "needs targets" in refusal(*command, "--resize", "8", "--family", "hessian")
+    assert float(report("--data", "flat", "--resize", "8", model="images")["sharpness"]) > 0
+    ours = report("--data", "images", "--resize", "8", *HESSIAN, model="images")
+    assert ours.attrs["title"].endswith("8 train samples of images")
+    assert bool(ours["hessian_converged"])
+
+
+def test_resized_images_are_those_that_pillow_makes(mine, table):
+    from PIL import Image, ImageOps
+
+    saved(mine.flat)
+    pixels = []
+    for label in range(3):
+        for image in pictures(f"images/{label}", (4, 6), (5, 7), (4, 6), (5, 7)):
+            cut = ImageOps.fit(image, (3, 3), Image.Resampling.BILINEAR)
+            pixels.append(np.asarray(cut).transpose(2, 0, 1))
+    np.savez("cut.npz", x=np.stack(pixels), y=np.repeat(np.arange(3), 4))
+    how = ["--samples", "9", "--data"]
+    resized = table(*how, "images", "--resize", "3", model="flat")
+    assert float(resized["sharpness"]) == float(table(*how, "cut.npz", model="flat")["sharpness"])
+
+
+BAD = {
+    "no inputs": (lambda: np.savez("bad.npz", y=X), "it needs inputs, called x or x_train"),
+    "lengths": (lambda: np.savez("bad.npz", x=X, y=LABELS[:3]), "has 12 inputs and 3 targets"),
+    "names": (lambda: np.savez("bad.npz", x=X, z=X), "takes no argument 'z', but x"),
+    "targets": (lambda: np.savez("bad.npz", x=X, y=X, label=X), "several arrays"),
+    "objects": (lambda: np.save("bad.npy", np.array([{}])), "cannot be read"),
+    "words": (lambda: Path("bad.csv").write_text("a,b\n1,x\n"), "cannot be read"),
+    "not there": (lambda: None, "does not exist"),
+    "test alone": (lambda: np.savez("bad.npz", x_test=X, y_test=LABELS), "it needs inputs"),
+    "classes": (lambda: np.savez("bad.npz", x=X, y=LABELS - 1), "they must be classes"),
+    "complex": (lambda: np.savez("bad.npz", x=X * 1j, y=LABELS), "inputs are complex64"),
+}
+
+
+ONLY = {"names": ["measure"], "classes": ["table"]}
+"""A table says the former of each network, a report calls the latter a label."""
+BOTH = ["measure", "table"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "command"), [(kind, each) for kind in BAD for each in ONLY.get(kind, BOTH)]
+)
+def test_files_that_hold_something_else_are_one_sentence(kind, command, network, refusal):
+    make, reason = BAD[kind]
+    make()
+    [name] = {path.name for path in Path().glob("bad.*")} or ["missing.npz"]
+    given = ["--data", name, *HESSIAN, "--out", "t.zarr.zip"]
+    assert reason in refusal(command, "w.safetensors", "--model", "mine:Net", *given)
+
+
+@pytest.mark.parametrize("command", BOTH)
+def test_other_wrong_samples_and_weights_are_one_sentence(command, network, refusal):
+    given = ["--model", "mine:Net", "--data", "data.npz", "--out", "t.zarr.zip"]
+    assert "--resize is of images" in refusal(command, "w.safetensors", *given, "--resize", "4")
+    sentence = refusal(command, "w.safetensors", *given, *HESSIAN, "--class-weights", "many")
+    assert "--class-weights many" in sentence
+    torch.save(network, "whole.pt")
+    assert "could run code" in refusal(command, "whole.pt", *given)
+    torch.save(network.state_dict(), "w.pt")
+    for content in (b"junk", b"", b"PK\x03\x04", Path("w.pt").read_bytes()[:700]):
+        Path("damaged.pt").write_bytes(content)
+        assert "damaged.pt" in refusal(command, "damaged.pt", *given)
+    returned = refusal(command, "w.safetensors", *given, "--data", "mine:wrong")
+    assert "mine:wrong returned int; it must return arrays by name" in returned
+
+
+@pytest.mark.parametrize("command", BOTH)
+def test_memory_is_given_in_gb(command, network, monkeypatch, measured):
+    from flatlab.lab.kinds.user_networks import networks, report
+
+    given = []
+
+    def noted(*samples, memory, **how):
+        given.append(memory)
+        return flatlab.measure(*samples, memory=memory, **how)
+
+    for module in (report, networks):
+        monkeypatch.setattr(module, "measure", noted)
+    measured(command, "--data", "data.npz", "--memory", "0.5")
+    assert given == [500_000_000]
+
+
+@pytest.mark.parametrize("given", [["1", "2", "0.5"], ["weights.npy"], ["weights.txt"]], ids=str)
+def test_class_weights_are_numbers_or_a_file(given, network, report, table):
+    weights = [1, 2, 0.5]
+    np.save("weights.npy", np.array(weights))
+    Path("weights.txt").write_text("1, 2, 0.5\n")
+    options = ["--data", "data.npz", *HESSIAN, "--dtype", "float64", "--class-weights", *given]
+    how = {"loss": "cross-entropy", "class_weights": weights, "dtype": "float64"}
+    theirs = flatlab.measure(network, X, LABELS, families="hessian", **how)
+    check_close(report(*options), theirs, "hessian_lambda_max", rel=1e-6)
+    x, y = torch.from_numpy(X), torch.from_numpy(LABELS)
+    loss = nn.functional.cross_entropy(network(x)["logits"], y, torch.tensor(weights))
+    check_close(table(*options), {"train_loss": loss.item()}, "train_loss")
+
+
+def test_void_pixels_in_a_file_do_not_count(mine, report):
+    model = saved(mine.segment)
+    x = GENERATOR.normal(size=(4, 2, 3, 3)).astype(np.float32)
+    y = GENERATOR.integers(0, 3, (4, 3, 3))
+    y[:2, 0] = 255
+    np.savez("d.npz", x=x, y=y)
+    how = ["--data", "d.npz", "--ignore-index", "255", "--dtype", "float64"]
+    ours = report(*how, "--family", "geometry", model="segment")
+    theirs = flatlab.measure(model, x, y, ignore_index=255, dtype="float64")
+    check_close(ours, theirs, "sharpness", rel=1e-9)
+    assert ours.attrs["positions_ignored"] == 6
+
+
+@pytest.fixture
+def parts(network):
+    """Training and test samples in a file."""
+    x = GENERATOR.normal(size=(50, 6)).astype("float32")
+    y = np.arange(50) % 3
+    arrays = {"x_train": x[:30], "y_train": y[:30], "x_test": x[30:], "y_test": y[30:]}
+    np.savez("parts.npz", **arrays)
+    save_file({name: torch.from_numpy(each) for name, each in arrays.items()}, "parts.safetensors")
+    return arrays
+
+
+NINE = ["--samples", "9", "--data"]
+
+
+@pytest.mark.parametrize("data", ["parts.safetensors", "mine:named", "mine:four", "mine:loaders"])
+def test_samples_of_every_form_give_the_same_table(data, parts, table):
+    ours, whole = table(*NINE, data), table(*NINE, "parts.npz")
+    assert {"test_error", "train_loss", "sharpness"} <= {*whole.data_vars}
+    for name in whole.data_vars:
+        np.testing.assert_array_equal(ours[name], whole[name], err_msg=name)
+
+
+def test_a_csv_has_training_samples_and_inputs_alone_have_what_needs_no_targets(
+    mine, parts, table, printed
+):
+    save_csv("d.csv", parts["x_train"], parts["y_train"])
+    np.save("d.npy", parts["x_train"])
+    whole = table(*NINE, "parts.npz")
+    columns, alone = (table(*NINE, name) for name in ("d.csv", "d.npy"))
+    check_close(columns, whole, "sharpness", "train_loss", rel=1e-6)
+    check_close(alone, whole, "sharpness", rel=1e-6)
+    assert "test_error" not in alone
+    saved(mine.Net, "v.safetensors", seed=1)
+    table(*NINE, "d.npy", weights="[vw].safetensors")  # of which nothing more is known
+    printed("plot", "r.zarr.zip", "pairs", "sharpness:mls", "--out", "pairs.png")
+    assert Path("pairs.png").stat().st_size > 500
+
+
+def test_bytes_are_divided_by_255(network, table):
+    pixels = GENERATOR.integers(0, 256, (20, 6), dtype=np.uint8)
+    np.savez("bytes.npz", x=pixels, y=np.arange(20) % 3)
+    np.savez("numbers.npz", x=(pixels / np.float32(255)), y=np.arange(20) % 3)
+    of_bytes, of_numbers = (table(*NINE, name) for name in ("bytes.npz", "numbers.npz"))
+    check_close(of_bytes, of_numbers, "sharpness", rel=1e-6)
+
+
+def test_a_class_without_samples_has_an_output_too(parts, network, table):
+    kept = parts["y_train"] < 2
+    x, y = (parts[name][kept] for name in ("x_train", "y_train"))
+    np.savez("two.npz", x=x, y=y)
+    outputs = network(torch.from_numpy(x))["logits"]
+    expected = nn.functional.cross_entropy(outputs, torch.from_numpy(y)).item()
+    check_close(table(*NINE, "two.npz"), {"train_loss": expected}, "train_loss", rel=1e-5)
+
+
+def sentences(count=12, length=5):
+    """Tokens, masks and labels of each position."""
+    tokens = GENERATOR.integers(0, 11, (count, length))
+    lengths = GENERATOR.integers(2, length + 1, count)
+    mask = (np.arange(length) < lengths[:, None]).astype(np.uint8)
+    labels = GENERATOR.integers(0, 4, (count, length))
+    labels[0, 0] = -100
+    return {"input_ids": tokens, "attention_mask": mask, "labels": labels}
+
+
+def batch_of(arrays):
+    batch = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    return {**batch, "attention_mask": batch["attention_mask"].long()}
+
+
+def test_padded_sequences_in_a_file_are_those_of_a_program(mine, report, table):
+    tagger = saved(mine.Tagger)
+    np.savez("d.npz", **(arrays := sentences()))
+    how = ["--data", "d.npz", *ALL, *LOSS, "--family", "geometry", "hessian"]
+    families = ["geometry", "hessian"]
+    batches = [batch_of(arrays)]
+    theirs = flatlab.measure(tagger, batches, families=families, loss="cross-entropy")
+    ours = report(*how, model="Tagger")
+    assert ours.attrs["positions_ignored"] == theirs.attrs["positions_ignored"] > 1
+    names = ("sharpness", "sharpness_per_token", "hessian_lambda_max")
+    check_close(ours, theirs, *names)
+    check_close(table(*how, model="Tagger"), theirs, *names)
+    meant = ["--output", "hidden", "--parameters", "embedding"]
+    row = table("--data", "d.npz", *ALL, *meant, model="Tagger")
+    theirs = flatlab.measure(tagger, batches, output="hidden", parameters="embedding")
+    check_close(row, theirs, "sharpness", rel=1e-5)
+
+
+def test_losses_and_errors_of_sequences_are_those_of_their_positions(mine, table):
+    model = saved(mine.Tagger)
+    parts = {"train": sentences(), "test": sentences(300)}
+    np.savez("d.npz", **{f"{n}_{p}": x for p, part in parts.items() for n, x in part.items()})
+    row = table("--data", "d.npz", model="Tagger")
+    for name, part in parts.items():
+        tokens, mask = (torch.from_numpy(part[key]) for key in ("input_ids", "attention_mask"))
+        outputs = model(tokens, mask)["logits"]
+        labels = torch.from_numpy(part["labels"]).masked_fill(mask == 0, -100).flatten()
+        loss = nn.functional.cross_entropy(outputs.flatten(0, 1), labels)
+        right = (outputs.argmax(2).flatten() == labels)[labels != -100].double().mean()
+        assert float(row[f"{name}_loss"]) == pytest.approx(loss.item(), rel=1e-5)
+        assert float(row[f"{name}_accuracy"]) == pytest.approx(100 * right.item())
+    assert float(row["error_gap"]) == pytest.approx(float(row["test_error"] - row["train_error"]))
+
+
+def test_two_inputs_by_name_in_a_file_and_by_place_from_a_loader(mine, table, refusal):
+    network = saved(mine.Two)
+    image, text = (GENERATOR.normal(size=(20, n)).astype(np.float32) for n in (5, 3))
+    np.savez("d.npz", image=image, text=text, y=np.arange(20) % 3)
+    by_name, by_place = (
+        table(*ALL, "--data", name, model="Two") for name in ("d.npz", "mine:two_parts")
+    )
+    check_close(by_name, by_place, "sharpness", "mls", "train_loss", rel=1e-6)
+    inputs = {"image": torch.from_numpy(image), "text": torch.from_numpy(text)}
+    check_close(by_name, flatlab.measure(network, inputs, np.arange(20) % 3), "mls", rel=1e-5)
+    one = refusal("measure", "w.safetensors", "--model", "mlp", "--data", "d.npz")
+    assert one == "--model mlp takes one input, and --data has 2"
