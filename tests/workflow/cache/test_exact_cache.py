@@ -154,6 +154,7 @@ USES: dict[str, Uses] = {
 }
 PAPERS_WITH_CLAIMS = sorted(path.parent.name for path in (ROOT / "papers").glob("*/claims.py"))
 USES |= {f"papers/{paper}/claims.py": verdicts_of(paper) for paper in PAPERS_WITH_CLAIMS}
+USES["papers/chen2026/claims.py"] = verdicts_of("chen2024", "chen2026")  # repeated in the first
 AMONG = {
     "train": {
         "networks/timm.py": with_network("timm"),
@@ -163,9 +164,9 @@ AMONG = {
         },
     },
     "verify": {
-        "papers/andriushchenko2023/_printed.py": verdicts_of("andriushchenko2023"),
+        "papers/andriushchenko2023/_names.py": verdicts_of("andriushchenko2023"),
         "papers/chen2026/claims_trends.py": verdicts_of("chen2024", "chen2026"),
-        "papers/chen2026/claims_zoo.py": verdicts_of("chen2026"),
+        "papers/macdonald2023/claims_training.py": verdicts_of("macdonald2023"),
         "lab/claims/result_tables.py": verdicts_of(*plan.papers()),
         "lab/figures/render.py": nothing,
     },
