@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import flatlab.core.studies  # noqa: F401 - finds the modules of papers
+
 for library in ("OMP", "MKL", "OPENBLAS"):
     os.environ[f"{library}_NUM_THREADS"] = "1"  # read when torch is imported, which is later
 

@@ -13,7 +13,7 @@ from torch import nn
 import flatlab
 from benchmarks.peers import problem
 from benchmarks.peers.problem import COUNT, Problem, Transformer, are_eigenvectors, close
-from flatlab.lab.figures.spectra import pictures
+from flatlab.lab.figures.reports import pictures
 
 HOW: dict[str, Any] = {"loss": "cross-entropy"}
 

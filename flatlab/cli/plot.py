@@ -16,7 +16,8 @@ from typing import Any
 
 from flatlab.core import store
 from flatlab.core.schema import PlanError, closest
-from flatlab.lab.plan.declarations import Declaration, Intervals, Lines, Matrix, Points
+from flatlab.lab.plan.declarations import Declaration
+from flatlab.lab.plan.templates import Intervals, Matrix, Pairs, Sweep
 
 GROUP = "Look at results"
 OF_REPORTS = ("spectrum", "density", "landscape", "barriers", "run")
@@ -63,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 
         contents = by_layer(tables, names, options.title)
     elif kind in OF_REPORTS:
-        from flatlab.lab.figures.spectra import pictures
+        from flatlab.lab.figures.reports import pictures
 
         contents = pictures(kind, tables, names, title=options.title)
     else:
@@ -115,7 +116,7 @@ def _declaration(
         across = min(3, len(pairs)) if len(keys) == 1 else None
         rows = -(-len(pairs) // (across or 1))
         size = (max(4.6 if across else 3.4, 2.6 * (across or len(keys))), 1.2 + 2.3 * rows)
-        return Points(keys, pairs=pairs, across=across, size_inches=size, **common)
+        return Pairs(keys, pairs=pairs, across=across, size_inches=size, **common)
     if len(keys) > 1:
         raise PlanError(f"flatlab plot {kind} shows one table, found {', '.join(keys)}")
     if kind == "matrix":
@@ -130,7 +131,7 @@ def _declaration(
     if not along:
         raise PlanError("flatlab plot sweep needs --along NAME, a hyper-parameter with numbers")
     scales = {n: "logarithmic" if (table[n].values > 0).all() else "linear" for n in along}
-    return Lines(
+    return Sweep(
         keys,
         quantities=tuple(names),
         along={name: (name.replace("_", " "), scale) for name, scale in scales.items()},  # type: ignore[misc]

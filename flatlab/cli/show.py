@@ -64,7 +64,7 @@ def run_export(options: argparse.Namespace) -> int:
 
     What is true or false is written as TRUE and FALSE, which R and pandas both read as such.
     """
-    from flatlab.lab.tables.tidy import tidy
+    from flatlab.lab.tables.columns import tidy
 
     path = options.csv or Path(f"{str(options.table).removesuffix('.zarr.zip')}.csv")
     frame = tidy(store.load_dataset(options.table))

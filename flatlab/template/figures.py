@@ -1,12 +1,12 @@
 """What this study is, and its figures: declarations of what flatlab's templates draw."""
 
 from flatlab.lab.figures import captions
-from flatlab.lab.plan import Lines, Paper, Points
+from flatlab.lab.plan import Pairs, Paper, Sweep
 
 PAPER = Paper(title="NAME", citation="my study", cited="NAME")
 
 FIGURES = {
-    "fig1": Points(
+    "fig1": Pairs(
         "KEY-grid",
         pairs=(("root_sharpness", "mls"), ("root_sharpness", "test_accuracy")),
         title="sharpness, sensitivity and test accuracy",
@@ -17,7 +17,7 @@ FIGURES = {
             "or adjusted for the training loss.",
         ),
     ),
-    "fig2": Lines(
+    "fig2": Sweep(
         "KEY-grid",
         quantities=("root_sharpness", "test_accuracy"),
         along={"lr": ("learning rate", "logarithmic")},

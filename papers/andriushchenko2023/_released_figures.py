@@ -3,7 +3,7 @@
 from typing import Any
 
 from flatlab.lab.figures import captions
-from flatlab.lab.plan import Intervals, Points
+from flatlab.lab.plan import Intervals, SharpnessGrid
 from flatlab.lab.plan.declarations import Declaration
 from flatlab.papers.andriushchenko2023._names import (
     AVERAGE_NORMALIZED,
@@ -27,17 +27,13 @@ RATE = "The colour is the learning rate of the fine-tuning, grey that of the net
 DETAILS = (captions.BETWEEN_NETWORKS,)
 
 
-def parts(sets: dict[str, str], *quantities: str) -> dict[str, dict[str, str]]:
-    """Errors on test sets, or gaps, as quantities: "error test" and "error_gap test"."""
-    return {
-        f"{quantity} {key}": {"of": f"test_set_{quantity}", "test_set": key}
-        for quantity in quantities
-        for key in sets
-    }
+def aliases(sets: dict[str, str], *quantities: str) -> dict[str, str]:
+    """Errors on test sets, or gaps, by shorter names: "error test" and "error_gap test"."""
+    return {f"{name} {key}": f"test_set_{name}[{key}]" for name in quantities for key in sets}
 
 
 def columns(sets: dict[str, str], *quantities: str) -> dict[str, str]:
-    """What `parts` has, with labels."""
+    """What `aliases` has, with labels."""
     words = {"error": "(%)", "error_gap": "gap"}
     return {f"{q} {key}": f"{sets[key]} {words[q]}" for q in quantities for key in sets}
 
@@ -53,9 +49,8 @@ def shown(sets: dict[str, str], *quantities: str) -> dict[str, Any]:
         "columns": tuple(labels),
         "labels": labels,
         "of_stand_ins": in_place(labels),
-        "parts": parts(sets, *quantities),
+        "aliases": aliases(sets, *quantities),
         "at_most": MEASURED,
-        "correlation": "tau",
     }
 
 
@@ -74,9 +69,9 @@ BOTH = ((NORMALIZED, 1), (PLAIN, 1))
 IN_FOUR = {key: IMAGES[key] for key in FOUR}
 
 
-def by_radius(experiment: str, definition: str, title: str) -> Points:
+def by_radius(experiment: str, definition: str, title: str) -> SharpnessGrid:
     """One definition at three radii, on six test sets."""
-    return Points(
+    return SharpnessGrid(
         experiment,
         rows=tuple((definition, radius) for radius in range(3)),
         **shown(IMAGES, "error"),
@@ -89,9 +84,9 @@ def by_radius(experiment: str, definition: str, title: str) -> Points:
     )
 
 
-def with_gaps(experiment: str, **looks: Any) -> Points:
+def with_gaps(experiment: str, **looks: Any) -> SharpnessGrid:
     """Errors, and below them the gaps."""
-    return Points(
+    return SharpnessGrid(
         experiment,
         rows=BOTH,
         **{**shown(IN_FOUR, "error", "error_gap"), **looks},
@@ -117,7 +112,7 @@ def ranks(
         columns=tuple(labels),
         labels=labels,
         of_stand_ins=in_place(labels),
-        parts=parts(sets, "error"),
+        aliases=aliases(sets, "error"),
         at_most=MEASURED,
         printed=printed,
         size_inches=(7.1, height),
@@ -129,7 +124,7 @@ def ranks(
 
 WORST, AVERAGE = "worst-case sharpness and errors", "average-case sharpness and errors"
 FIGURES: dict[str, Declaration] = {
-    "fig2": Points(
+    "fig2": SharpnessGrid(
         VIT,
         rows=BOTH,
         **shown(IN_FOUR, "error"),
@@ -138,7 +133,7 @@ FIGURES: dict[str, Declaration] = {
         caption=(ERRORS, captions.TAU),
         details=DETAILS,
     ),
-    "fig3": Points(
+    "fig3": SharpnessGrid(
         CLIP,
         rows=BOTH,
         **shown(IN_FOUR, "error"),
@@ -147,7 +142,7 @@ FIGURES: dict[str, Declaration] = {
         caption=(ERRORS, RATE, captions.TAU),
         details=DETAILS,
     ),
-    "fig4": Points(
+    "fig4": SharpnessGrid(
         BERT,
         rows=((NORMALIZED, 0), (PLAIN, 0)),
         **shown(SENTENCES, "error"),

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from flatlab.lab.figures.render import Settings, Tables
-from flatlab.lab.tables.ranks import rank_correlations
+from flatlab.lab.figures.sharpness_grid import tau_of
 from flatlab.papers.andriushchenko2023._networks import GRID, fitted, not_fitted
 
 PANELS = {
@@ -27,7 +27,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     for panel, (x, y) in PANELS.items():
         points = networks.rename(columns={x: "x", y: "y"})[["run", "lr", "initial_trace", "x", "y"]]
         parts.append(points.assign(row="run", panel=panel))
-        (tau,) = rank_correlations(points, ("x", "y"))
+        tau = tau_of(points)
         low, high = tau.interval()
         row = {"row": "tau", "panel": panel, "networks": tau.n, "tau": tau.value}
         row |= {"low": low, "high": high, "not_fitted": not_fitted(tables[GRID])}

@@ -3,7 +3,7 @@
 from typing import Any
 
 from flatlab.lab.figures import captions
-from flatlab.lab.plan import Intervals, Lines, Panel, Paper, Points
+from flatlab.lab.plan import Intervals, Lines, Panel, Paper, Points, SharpnessGrid
 from flatlab.papers.andriushchenko2023 import _released_figures
 from flatlab.papers.andriushchenko2023._names import TABLE3, TABLE4
 
@@ -16,7 +16,7 @@ PAPER = Paper(
 )
 
 RECIPES: dict[str, Any] = {
-    "parts": {"corrupted_error": {"of": "test_set_error", "test_set": "corrupted"}},
+    "aliases": {"corrupted_error": "test_set_error[corrupted]"},
     "at_most": {"train_error": 1.0},
     "groups": ("augmentation", "mixup_alpha"),
     "values": {
@@ -32,7 +32,6 @@ RECIPES: dict[str, Any] = {
 ERRORS = {"test_error": "test error (%)", "corrupted_error": "corrupted images (%)"}
 SHOWN: dict[str, Any] = {
     "labels": ERRORS,
-    "correlation": "tau",
     "rows": (("worst-normalized-linf", 0), ("worst-adaptive-linf", 0)),
     "size": "sam_radius",
     **RECIPES,
@@ -156,7 +155,7 @@ DIAGONAL = Points(
 
 FIGURES = {
     "fig1": LINEAR,
-    "fig5": Points(
+    "fig5": SharpnessGrid(
         ("recipes-grid", "recipes-vit-grid"),
         columns=tuple(ERRORS),
         **SHOWN,
@@ -168,7 +167,7 @@ FIGURES = {
             "Corrupted images: those of the test set, at severity 5.",
         ),
     ),
-    "fig6": Points(
+    "fig6": SharpnessGrid(
         ("recipes-grid", "recipes-vit-grid"),
         columns=("lr",),
         logarithmic=("lr",),

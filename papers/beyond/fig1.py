@@ -7,8 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from flatlab.lab.figures.frames.training import spread
-from flatlab.lab.figures.lines import draw_panels
+from flatlab.lab.figures.curves import draw_panels, spread
 from flatlab.lab.figures.render import Settings, Tables
 from flatlab.lab.tables.selection import through_training
 

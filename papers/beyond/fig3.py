@@ -6,7 +6,8 @@ from flatlab.lab.figures.axes import log_spaced
 from flatlab.lab.figures.labels import headings
 from flatlab.lab.figures.render import Settings, Tables
 from flatlab.lab.figures.style import KINDS
-from flatlab.lab.tables.selection import columns_of, measured, through_training
+from flatlab.lab.tables.columns import Column
+from flatlab.lab.tables.selection import measured, through_training
 from flatlab.stats.correlation import Correlations
 
 COLUMNS = ["experiment", "kind", "x", "y", "iteration", "rho", "low", "high", "runs"]
@@ -26,7 +27,8 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
         for step in steps[steps >= first]:
             at = runs.sel(checkpoint=step)
             settings, loss = list(at["setting"].values), at["train_loss"].values
-            at_time = Correlations(columns_of(at, names), settings, loss)
+            columns = {name: Column.of(name).values(at) for name in names}
+            at_time = Correlations(columns, settings, loss)
             for kind in KINDS:
                 matrices = at_time.matrix(kind)
                 for x, y in pairs:

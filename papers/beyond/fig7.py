@@ -8,9 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from flatlab.lab.figures.frames import training
-from flatlab.lab.figures.frames.training import spread
-from flatlab.lab.figures.lines import draw_panels
+from flatlab.lab.figures import curves as template
+from flatlab.lab.figures.curves import draw_panels, spread
 from flatlab.lab.figures.render import Settings, Tables
 from flatlab.lab.figures.style import ORDERED, Look
 from flatlab.lab.tables.selection import of_settings
@@ -59,7 +58,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
         inner = inner[(inner["row"] == "window") | inner["layer"].isin([*LINES])]
         outputs = spread(chosen, [*names], marks=False).assign(networks=title, layer=OUTPUT)
         parts += [inner, outputs.assign(quantity=outputs["quantity"].map(names))]
-    columns = [*training.COLUMNS, "networks"]
+    columns = [*template.COLUMNS, "networks"]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 

@@ -19,8 +19,7 @@ NAMES = {
     "bound_d frobenius": "D, authors' norm",
 }
 BOUNDS = {
-    f"bound_d {norm}": {"of": "bound_by_norm", "norm": norm, "bound": "d"}
-    for norm in ("kernel", "operator", "frobenius")
+    f"bound_d {norm}": f"bound_by_norm[{norm}, d]" for norm in ("kernel", "operator", "frobenius")
 }
 COMPRESSION = ("log_volume", "log_volume_of_three", "mls", "nmls")
 CONVENTIONS = (
@@ -152,7 +151,7 @@ FIGURES = {
     "fig2": Intervals(
         ("vgg-grid", "mlp-grid", "lenet-grid"),
         pairs=CONVENTIONS,
-        parts=BOUNDS,
+        aliases=BOUNDS,
         labels=NAMES,
         title="what conventions do to the correlations",
         caption=CONVENTIONS_CAPTION,

@@ -13,9 +13,13 @@ import numpy as np
 
 from flatlab.lab.claims.registry import Claims
 from flatlab.lab.claims.result_tables import ResultTables
-from flatlab.lab.tables.curves import Curves
+from flatlab.lab.tables.curves import (
+    Curves,
+    difference_of_ends,
+    differences_at_equal_epochs,
+    monotonic,
+)
 from flatlab.lab.tables.eligibility import estimates, unless_missing
-from flatlab.lab.tables.sweeps import difference_of_ends, differences_at_equal_epochs, monotonic
 from flatlab.stats.estimate import Array, Estimate
 from flatlab.stats.verdict import Verdict, every, not_run, some
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from flatlab.lab.figures import captions
-from flatlab.lab.plan import CustomFigure, Lines, Matrix, Paper, Points
+from flatlab.lab.plan import Curves, CustomFigure, Matrix, Pairs, Paper
 
 PAPER = Paper(
     title="A simple connection from loss flatness to compressed neural representations",
@@ -28,13 +28,13 @@ CORRELATED = (
 
 def trends(
     grid: str, sweep: str, networks: str, quantities: tuple[str, ...] = TRENDS, *definitions: str
-) -> Lines:
+) -> Curves:
     """Sharpness and compression through training, at three learning rates or batch sizes.
 
     definitions: sentences about the quantities.
     """
     where, fixed = SWEEPS[sweep]
-    return Lines(
+    return Curves(
         grid,
         quantities=quantities,
         where=where,
@@ -44,9 +44,9 @@ def trends(
     )
 
 
-def misclassified(*quantities: str) -> Lines:
+def misclassified(*quantities: str) -> Curves:
     """Test samples and the misclassified ones among them."""
-    return Lines(
+    return Curves(
         "vgg-grid",
         quantities=quantities,
         where=CENTRAL,
@@ -70,7 +70,7 @@ def pairs(grid: str, networks: str) -> Matrix:
     )
 
 
-BOUNDS = Lines(
+BOUNDS = Curves(
     "mlp-grid",
     quantities=("bound_d", "bound_c", "bound_b", "bound_a"),
     where=CENTRAL,
@@ -92,7 +92,7 @@ BOUNDS = Lines(
 FIGURES = {
     "fig2": trends("vgg-grid", "learning rates", "VGG"),
     "fig3": trends("vgg-grid", "batch sizes", "VGG"),
-    "fig4": Points(
+    "fig4": Pairs(
         ("vgg-grid", "mlp-grid", "lenet-grid"),
         pairs=(("mls", "bound_d"), ("nmls", "nmls_bound")),
         title="local sensitivity against its bounds",

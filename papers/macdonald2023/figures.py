@@ -1,10 +1,8 @@
 """The paper macdonald2023 and its figures."""
 
-from collections.abc import Mapping, Sequence
-
 from flatlab.lab.figures import captions
-from flatlab.lab.plan import CustomFigure, Lines, Paper, Table
-from flatlab.lab.plan.declarations import Along
+from flatlab.lab.plan import Curves, CustomFigure, Paper, Sweep
+from flatlab.lab.plan.templates import Along
 
 PAPER = Paper(
     title="On progressive sharpening, flat minima and generalisation",
@@ -53,26 +51,10 @@ INPUT_SCALES = {
 }
 """How the lines look: the larger the inputs, the darker."""
 
-NORMS = {
-    "jacobian_norm": ("Jacobian norm", r"max over the points of $|f'(x)|$"),
-    "hessian_lambda_max": ("sharpness", r"$\lambda_{\max}$ of the Hessian of the loss"),
-    "first_layer_norm": ("first layer weight norm", r"$\|W_1\|_2$"),
-}
-GAUSSIAN = {
-    "framework": ((326.80, 182.51), (13517.61, 3871.97), (9.09, 0.34)),
-    "low-frequency": ((84.07, 49.30), (18353.54, 5751.98), (0.56, 0.02)),
-}
-RELU = {
-    "high-frequency": ((121.59, 80.79), (14211.05, 4767.26), (9.61, 0.28)),
-    "framework": ((42.96, 7.82), (9922.45, 3330.37), (9.56, 0.16)),
-}
-"""By initialization, of high frequency and of low: mean and standard deviation of each of `NORMS`
-over 10 trials, as in the paper's tables 1 and 2."""
 
-
-def input_scales(activation: str, name: str) -> Lines:
+def input_scales(activation: str, name: str) -> Curves:
     """Sharpness and the Jacobian norm through training, for inputs of three scales."""
-    return Lines(
+    return Curves(
         "input-scale-grid",
         quantities=("hessian_lambda_max", "softmax_jacobian_norm"),
         where={"activation": activation},
@@ -100,30 +82,24 @@ def input_scales(activation: str, name: str) -> Lines:
     )
 
 
-def norms(grid: str, name: str, printed: Mapping[str, Sequence[tuple[float, float]]]) -> Table:
+def norms(grid: str, name: str) -> CustomFigure:
     """Norms of the networks that were fitted to eight points, by the initial frequency."""
-    return Table(
+    return CustomFigure(
         grid,
-        rows=NORMS,
-        by="initialization",
-        columns=dict(zip(printed, ("high frequency", "low frequency"), strict=True)),
-        printed={
-            row: {column: values[place] for column, values in printed.items()}
-            for place, row in enumerate(NORMS)
-        },
-        parts={"first_layer_norm": {"of": "weight_norm", "layer": "fc1"}},
+        module="norms",
         title=f"norms of {name} networks fitted to eight points",
         caption=(
             "Mean ± standard deviation over networks, with Student's 95 % interval of the mean in "
             "brackets; in italics, the paper's values over 10 trials. Its points, widths and scale "
             "of the loss are not known: compare which number is larger, not how large they are."
         ),
+        size_inches=(7.1, 3.0),
     )
 
 
-def smoothings(architecture: str, lr: float) -> Lines:
+def smoothings(architecture: str, lr: float) -> Curves:
     """Loss, sharpness and Jacobian norm in full-batch training, for labels smoothed or not."""
-    return Lines(
+    return Curves(
         "full-batch-grid",
         quantities=("train_excess_loss", "hessian_lambda_max", "softmax_jacobian_norm"),
         where={"architecture": architecture, "lr": lr},
@@ -143,9 +119,9 @@ def smoothings(architecture: str, lr: float) -> Lines:
     )
 
 
-def sgd(share: float, when: str) -> Lines:
+def sgd(share: float, when: str) -> Curves:
     """Sharpness, Jacobian norm and output norm in SGD, for labels smoothed or not."""
-    return Lines(
+    return Curves(
         "smoothing-grid",
         quantities=("hessian_lambda_max", "softmax_jacobian_norm", "output_norm"),
         share=share,
@@ -158,10 +134,10 @@ def sgd(share: float, when: str) -> Lines:
     )
 
 
-def at_the_end(grid: str, architecture: str, along: Along, line: str) -> Lines:
+def at_the_end(grid: str, architecture: str, along: Along, line: str) -> Sweep:
     """Sharpness, Jacobian norm and gap along the learning rate or the batch size."""
     [(title, _)] = along.values()
-    return Lines(
+    return Sweep(
         grid,
         quantities=ENDS,
         labels=GAP,
@@ -175,20 +151,20 @@ def at_the_end(grid: str, architecture: str, along: Along, line: str) -> Lines:
     )
 
 
-def by_rate(grid: str, architecture: str) -> Lines:
+def by_rate(grid: str, architecture: str) -> Sweep:
     return at_the_end(grid, architecture, RATE, "batch_size")
 
 
-def by_batch_size(grid: str, architecture: str) -> Lines:
+def by_batch_size(grid: str, architecture: str) -> Sweep:
     return at_the_end(grid, architecture, BATCH_SIZE, "lr")
 
 
 def regularizers(
     grid: str, architecture: str, normalization: str, quantities: tuple[str, ...], height: float
-) -> Lines:
+) -> Sweep:
     """Quantities along the strength of each of four regularizers."""
     norm = {"none": "without", "batch": "with"}[normalization]
-    return Lines(
+    return Sweep(
         grid,
         quantities=quantities,
         labels=GAP,
@@ -219,7 +195,7 @@ EXTENDED = {
 
 FIGURES = {
     "fig1": smoothings("vgg", 0.08),
-    "fig2": Lines(
+    "fig2": Sweep(
         "weight-decay-grid",
         quantities=("jacobian_norm", "hessian_lambda_max", "absolute_loss_gap"),
         labels=GAP,
@@ -261,6 +237,6 @@ FIGURES = {
         details="The Jacobian norm is the largest slope over the eight points.",
         size_inches=(7.1, 4.4),
     ),
-    "table1": norms("regression-gaussian-grid", "Gaussian", GAUSSIAN),
-    "table2": norms("regression-relu-grid", "ReLU", RELU),
+    "table1": norms("regression-gaussian-grid", "Gaussian"),
+    "table2": norms("regression-relu-grid", "ReLU"),
 }

@@ -11,7 +11,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from flatlab.lab import plan
-from flatlab.lab.figures import labels, lines
+from flatlab.lab.figures import curves as template
+from flatlab.lab.figures import labels
 from flatlab.lab.plan.declarations import labels_of
 
 mpl.use("Agg")
@@ -215,7 +216,7 @@ def _where_misclassified(generator: np.random.Generator, made: xr.Dataset) -> xr
 
 def drawn(frame: pd.DataFrame, panels: dict[str, str], **options: str) -> Figure:
     fig = Figure(figsize=(11, 7), layout="constrained")
-    lines.draw_panels(fig, frame, panels, **options)
+    template.draw_panels(fig, frame, panels, **options)
     fig.draw_without_rendering()
     return fig
 

@@ -1,16 +1,20 @@
 """Template `Intervals`: correlations with their intervals, one below the other.
 
-seaborn's pointplot would compute intervals with a bootstrap of its own.
+With `pairs` of quantities Pearson's; with `columns` Kendall's of sharpness and errors, by
+definition and radius, beside what the paper prints. seaborn's pointplot would compute intervals
+with a bootstrap of its own.
 """
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from flatlab.lab.figures import labels
-from flatlab.lab.figures.quantities import definition_in_words
-from flatlab.lab.figures.render import Settings
+from flatlab.lab.figures.quantities import definition_in_words, networks_in, require
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.sharpness_grid import at_radius, taus
 from flatlab.lab.figures.style import KINDS, Look, legend
 
 SAME, OTHER, NEITHER = "#0173b2", "#d55e00", "0.35"
@@ -21,6 +25,66 @@ WITH_INTERVALS = 3
 
 STRONG = 0.5
 """The absolute tau from which on numbers are bold, as in the paper."""
+
+
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+    """A correlation with its interval per row."""
+    return (_frame_of_pairs if figure["pairs"] else _frame_of_ranks)(figure, tables)
+
+
+def _frame_of_pairs(figure: Settings, tables: Tables) -> pd.DataFrame:
+    """By pair, experiment and kind, with the number of its networks.
+
+    kind: `pooled`, over all networks, `within` settings, or `adjusted` for the training loss.  A
+    pair has no value where one of its quantities was not measured in an experiment.
+    """
+    rows = []
+    names = list(dict.fromkeys(name for pair in figure["pairs"] for name in pair))
+    titles = labels.headings(tables)
+    for experiment, table in tables.items():
+        result = networks_in(table, figure["aliases"]).drawn_correlations(names)
+        for kind in KINDS:
+            matrices = result.matrix(kind)
+            for x, y in figure["pairs"]:
+                place = names.index(x), names.index(y)
+                values = [float(matrix[place]) for matrix in matrices]
+                rows.append([titles[experiment], kind, x, y, *values, result.runs_used(x, y)])
+    header = ["experiment", "kind", "x", "y", "rho", "low", "high", "runs"]
+    return pd.DataFrame(rows, columns=header)
+
+
+def _frame_of_ranks(figure: Settings, tables: Tables) -> pd.DataFrame:
+    """By experiment, definition, radius, ordinate and group of networks ("" for all): tau, over so
+    many `networks` of all; `paper`, the printed tau; `same_sign`.
+    """
+    parts, titles = [], labels.headings(tables)
+    for experiment, table in tables.items():
+        every = networks_in(table, figure["aliases"])
+        networks, data = every.at_most(**figure["at_most"]), every.data
+        about = pd.DataFrame(
+            {n: networks.factor(n) for n in figure["groups"]}, range(networks.count)
+        )
+        printed = figure["printed"].get(experiment, {})
+        require(data, ["sharpness_at_radius"])
+        require(data, printed, "definition")
+        definitions = list(printed) or data["definition"].values.tolist()
+        places = itertools.product(definitions, range(data.sizes["radius_index"]))
+        for (definition, index), (number, y) in itertools.product(
+            places, enumerate(figure["columns"])
+        ):
+            radii = every.values(at_radius(definition, index, "radius"))
+            if not len(radii) or np.isnan(radii[0]):
+                continue
+            x = networks.values(at_radius(definition, index))
+            points = about.assign(x=x, y=networks.values(y))
+            place = {"experiment": titles[experiment], "definition": definition, "ordinate": y}
+            theirs = [*(printed[definition][number] if printed else ()), *[np.nan] * (index + 1)]
+            rows = taus(points, figure).assign(radius=radii[0], paper=theirs[index], **place)
+            rows.loc[rows["group"] != "", "paper"] = np.nan
+            parts.append(rows)
+    whole = pd.concat(parts, ignore_index=True)
+    agrees = np.sign(whole["tau"]) == np.sign(whole["paper"])
+    return whole.assign(same_sign=agrees.where(whole[["tau", "paper"]].notna().all(axis=1)))
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:

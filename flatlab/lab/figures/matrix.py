@@ -10,11 +10,9 @@ import pandas as pd
 
 from flatlab.lab.figures import labels, style
 from flatlab.lab.figures.axes import limit
-from flatlab.lab.figures.quantities import require
+from flatlab.lab.figures.quantities import networks_in
 from flatlab.lab.figures.render import Settings, Tables
 from flatlab.lab.figures.style import OTHER_KINDS
-from flatlab.lab.tables.selection import columns_of, end_of_training, of_seeds
-from flatlab.stats.correlation import Correlations
 
 MATRICES = ("rho", "low", "high")
 
@@ -25,23 +23,22 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     correlations within settings and adjusted for the training loss.
     """
     (table,) = tables.values()
-    names = figure["quantities"]
-    require(table, names)
-    chosen = end_of_training(table)
+    names, networks = figure["quantities"], networks_in(table)
     if figure["seeds"]:
-        chosen = of_seeds(chosen, figure["seeds"])
-        settings, loss = list(chosen["setting"].values), chosen["train_loss"].values
-        result = Correlations(columns_of(chosen, names), settings, loss)
+        networks = networks.where(seed=list(figure["seeds"]))
+    data, values = networks.data, {name: networks.values(name) for name in names}
+    if figure["seeds"]:
+        result = networks.drawn_correlations(names)
         matrices = [*result.matrix("pooled"), *(result.matrix(kind)[0] for kind in OTHER_KINDS)]
     else:
-        (matrix,) = correlations.values()
-        of_these = matrix.sel(x=names, y=names)
+        (known,) = correlations.values()
+        of_these = known.sel(x=names, y=names)
         matrices = [of_these[name].sel(kind="pooled").values for name in MATRICES]
         matrices += [of_these["rho"].sel(kind=kind).values for kind in OTHER_KINDS]
-    head = {"row": "run", "name": chosen["run"].values, "setting": labels.in_words(chosen)}
-    parts = [pd.DataFrame({**head, **columns_of(chosen, names)})]
-    for kind, values in zip((*MATRICES, *OTHER_KINDS), matrices, strict=True):
-        columns = dict(zip(names, values.T, strict=True))
+    head = {"row": "run", "name": data["run"].values, "setting": labels.in_words(data)}
+    parts = [pd.DataFrame({**head, **values})]
+    for kind, matrix in zip((*MATRICES, *OTHER_KINDS), matrices, strict=True):
+        columns = dict(zip(names, matrix.T, strict=True))
         parts.append(pd.DataFrame({"row": kind, "name": names, **columns}))
     return pd.concat(parts, ignore_index=True)
 

@@ -1,17 +1,21 @@
-"""Template `Points`: a point per network, one number against another, and their correlation."""
+"""Template `Points`: a point per network, as a paper's module selects, and their correlation.
 
-import itertools
-from collections.abc import Iterator
+The panels of `SharpnessGrid` and `Pairs` are drawn here, too.
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from flatlab.lab.figures import axes as scaled
-from flatlab.lab.figures import labels, style
-from flatlab.lab.figures.looks import OfFactors, OfSettings
-from flatlab.lab.figures.quantities import definition_in_words
+from flatlab.lab.figures import style
+from flatlab.lab.figures.labels import label_of, values_in_words
 from flatlab.lab.figures.render import Settings
+from flatlab.lab.figures.style import COLORS, LARGEST, MAP, MARKERS, SMALLEST, UNKNOWN
 
 NARROW = 4
 """From so many panels side by side on, labels are smaller, and an interval has its own line."""
@@ -23,6 +27,7 @@ class Panel(NamedTuple):
     """points: a row per network, x and y.
     titles: of the axes, x and y.
     numbers: the correlation, `low` and `high`, and what else there is of the panel.
+    kind: of the correlation, "rho" or "tau".
     others: correlations of other kinds, which are printed if their sign is another.
     heading: above the correlation.
     remark: below it.
@@ -33,112 +38,91 @@ class Panel(NamedTuple):
     points: pd.DataFrame
     titles: tuple[str, str]
     numbers: pd.Series
-    others: dict[str, float]
+    kind: str
+    others: Mapping[str, float] = MappingProxyType({})
     heading: str = ""
     remark: str = ""
     logarithmic: tuple[str, ...] = ()
     equality: bool = False
 
+    @property
+    def correlation(self) -> str:
+        """The correlation and its interval, as printed."""
+        numbers = map(float, self.numbers[[self.kind, "low", "high"]])
+        return style.correlation(*numbers, symbol=SYMBOLS[self.kind], others=self.others)
+
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
-    """A panel per pair and experiment; per definition and column; or per entry of `panels`."""
-    looks: OfFactors | OfSettings = OfFactors(frame, figure)
-    counted = ""
-    if figure["pairs"]:
-        panels, looks = [*_pairs(frame, figure)], OfSettings(frame[frame["row"] == "run"])
-        across = len(set(frame["experiment"]))
-    elif figure["rows"]:
-        panels = [*_definitions(frame, figure)]
-        across = len(panels) // len(figure["rows"])
-    else:
-        panels, counted = [*_as_selected(frame, figure)], _counted(frame, figure)
-        across = len(panels)
-    across = figure["across"] or across
-    shape = -(-len(panels) // across), across
-    axes = fig.subplots(*shape, squeeze=False, sharey=figure["shared"])
-    for ax, panel in zip(axes.flat, panels, strict=False):
-        looks.scatter(ax, panel.points)
-        _line(ax, panel)
-        _scales(ax, panel, figure)
-        _titles(ax, panel, figure, narrow=across >= NARROW)
-        if figure["shared"] and ax not in axes[:, 0]:
-            ax.set_ylabel("")
-    style.letters(axes.flat[: len(panels)])
-    for ax in axes.flat[len(panels) :]:
-        ax.set_axis_off()
-    looks.explain(fig, axes, counted)
+    """A panel per entry of `panels`."""
+    panels = [*_panels(frame, figure)]
+    finish = functools.partial(_finish, ticks=2 if len(panels) > 4 else 3)
+    looks, counted = OfFactors(frame, figure), _counted(frame, figure)
+    across = figure["across"] or len(panels)
+    draw_panels(fig, panels, looks, across, finish, figure["shared"], counted)
 
 
-def _pairs(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
-    panels = frame.groupby(["x", "y", "experiment"])
-    experiments = dict.fromkeys(frame["experiment"])
-    for (x, y), experiment in itertools.product(figure["pairs"], experiments):
-        rows = panels.get_group((x, y, experiment)).set_index("row")
-        points = rows.loc[["run"]].drop(columns=["x", "y"])
-        numbers: Any = rows.loc["rho"]
-        yield Panel(
-            points.rename(columns={"x_value": "x", "y_value": "y"}),
-            (labels.title_of(figure, x), labels.title_of(figure, y)),
-            numbers,
-            {kind: numbers[kind] for kind in style.OTHER_KINDS},
-            heading="" if (x, y) != tuple(figure["pairs"][0]) else experiment,
-        )
-
-
-def _definitions(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
-    place = ["experiment", "ordinate", "definition", "radius_index"]
-    columns = [*itertools.product(dict.fromkeys(frame["experiment"]), figure["columns"])]
-    for (definition, index), (experiment, y) in itertools.product(figure["rows"], columns):
-        rows = frame[(frame[place] == [experiment, y, definition, index]).all(axis=1)]
-        points, taus = (rows[rows["row"] == row] for row in ("run", "tau"))
-        (_, numbers), *_ = taus[taus["group"] == ""].iterrows()
-        case, scale, *rest = definition_in_words(definition).split(", ")
-        radius = ", ".join([*rest, rf"$\rho$ = {numbers['radius']:g}"])
-        first = (definition, index) == tuple(figure["rows"][0]) and y == figure["columns"][0]
-        inside = taus["tau"][taus["group"] != ""].dropna()
-        ends = [f"{end:.2f}".replace("-", "−") for end in (inside.min(), inside.max())]
-        yield Panel(
-            points,
-            (f"{case}, {scale}\n{radius}", labels.label_of(figure, y)),
-            numbers,
-            {},
-            heading=experiment if first else "",
-            remark=f"groups {ends[0]} to {ends[1]}" if len(inside) > 1 else "",
-            logarithmic=("x", "y") if y in figure["logarithmic"] else ("x",),
-        )
-
-
-def _as_selected(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
+def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
+    kind = figure["correlation"]
     runs = frame[frame["row"] == "run"].rename(columns={figure["y"]: "y"})
-    facts = frame[frame["row"] == figure["correlation"]].set_index(figure["panel"])
+    facts = frame[frame["row"] == kind].set_index(figure["panel"])
     for key, titles in figure["panels"].items():
         numbers = facts.loc[key]
         yield Panel(
             runs[runs[figure["panel"]] == key],
             titles,
             numbers,
+            kind,
             {"within settings": numbers["within"]} if "within" in numbers else {},
             logarithmic=figure["logarithmic"],
             equality=key in figure["equal"],
         )
 
 
-def _titles(ax: Any, panel: Panel, figure: Settings, narrow: bool) -> None:
-    """The titles of the axes, and the correlation: in the panel, or above it with a remark."""
-    kind = figure["correlation"]
-    text = style.correlation(
-        *map(float, panel.numbers[[kind, "low", "high"]]), symbol=SYMBOLS[kind], others=panel.others
-    )
-    x_title, y_title = panel.titles
-    ax.set_xlabel(x_title, fontsize=6.0 if narrow and "\n" in x_title else 6.5)
-    ax.set_ylabel(y_title)
-    if figure["pairs"]:
-        ax.text(0.03, 0.97, text, transform=ax.transAxes, va="top", fontsize=6)
-        ax.set_title(panel.heading, loc="left")
-        return
-    text = text if narrow else text.replace("\n", " ", 1)
-    remark = panel.remark and f"{'in' if narrow else 'within'} {panel.remark}"
-    ax.set_title("\n".join(filter(None, [panel.heading, text, remark])), loc="left")
+def _finish(ax: Any, panel: Panel, narrow: bool, ticks: int) -> None:
+    x = panel.points["x"][np.isfinite(panel.points["x"])]
+    scales(ax, panel, positive=len(x) > 0 and x.max() > 0, ticks=ticks)
+    correlation_above(ax, panel, narrow)
+
+
+def _counted(frame: pd.DataFrame, figure: Settings) -> str:
+    """How many networks are shown, and how many are not, in words."""
+    facts = frame[frame["row"] == figure["correlation"]]
+    parts = [f"{facts['networks'].max():.0f} networks"]
+    parts += [f"{facts[n].max():.0f} {words}" for n, words in figure["counted"].items()]
+    return "; ".join(part for part in parts if not part.startswith("0 "))
+
+
+# ---- what all templates of points draw
+
+
+def draw_panels(
+    fig: Any,
+    panels: Sequence[Panel],
+    looks: "OfFactors | OfSettings",
+    across: int,
+    finish: Callable[[Any, Panel, bool], None],
+    shared: bool = False,
+    counted: str = "",
+) -> None:
+    """Panels, so many side by side, and a legend above them.
+
+    looks: of the points.
+    finish: sets scales and titles of an axis; told whether panels are narrow.
+    shared: whether all panels share one vertical axis.
+    counted: numbers of networks, for the legend.
+    """
+    shape = -(-len(panels) // across), across
+    axes = fig.subplots(*shape, squeeze=False, sharey=shared)
+    for ax, panel in zip(axes.flat, panels, strict=False):
+        looks.scatter(ax, panel.points)
+        _line(ax, panel)
+        finish(ax, panel, across >= NARROW)
+        if shared and ax not in axes[:, 0]:
+            ax.set_ylabel("")
+    style.letters(axes.flat[: len(panels)])
+    for ax in axes.flat[len(panels) :]:
+        ax.set_axis_off()
+    looks.explain(fig, axes, counted)
 
 
 def _line(ax: Any, panel: Panel) -> None:
@@ -153,35 +137,172 @@ def _line(ax: Any, panel: Panel) -> None:
         ax.plot(x, x, color="0.4", lw=0.8, zorder=0.5)
 
 
-def _scales(ax: Any, panel: Panel, figure: Settings) -> None:
-    """Linear or logarithmic axes, with few ticks."""
+def correlation_above(ax: Any, panel: Panel, narrow: bool) -> None:
+    """The titles of the axes, and the correlation above the panel, with a remark."""
+    x_title, y_title = panel.titles
+    ax.set_xlabel(x_title, fontsize=6.0 if narrow and "\n" in x_title else 6.5)
+    ax.set_ylabel(y_title)
+    text = panel.correlation if narrow else panel.correlation.replace("\n", " ", 1)
+    remark = panel.remark and f"{'in' if narrow else 'within'} {panel.remark}"
+    ax.set_title("\n".join(filter(None, [panel.heading, text, remark])), loc="left")
+
+
+def scales(ax: Any, panel: Panel, positive: bool, ticks: int = 3) -> None:
+    """Linear or logarithmic axes, with few ticks.
+
+    positive: whether the horizontal axis can be logarithmic; it is linear around zero otherwise.
+    """
     x, y = (panel.points[name][np.isfinite(panel.points[name])] for name in ("x", "y"))
-    if figure["pairs"]:
-        scaled.limit(ax, "x", x, ticks=4)
-        scaled.limit(ax, "y", y, headroom=style.HEADROOM / 2, ticks=4)
-        return
     if "y" in panel.logarithmic and (y > 0).any():
         ax.set_yscale("log")
-    if "x" in panel.logarithmic and len(x) and (x.max() if figure["panels"] else x.min()) > 0:
+    if "x" in panel.logarithmic and positive:
         ax.set_xscale("log")
     scaled.plain_numbers(ax)
     ax.grid(which="major", lw=0.3, color="0.9")
     if ax.get_xscale() == "log":
         scaled.few_labels(ax.xaxis, x)
     elif "x" not in panel.logarithmic:
-        scaled.limit(ax, "x", x, ticks=2 if len(figure["panels"]) > 4 else 3)
+        scaled.limit(ax, "x", x, ticks=ticks)
         ax.ticklabel_format(axis="x", scilimits=(-2, 4), useMathText=True)
         ax.xaxis.get_offset_text().set_fontsize(6)
-    elif (size := x[x != 0].abs()).size:  # linear around zero, where averages are not positive
+    elif (size := x[x != 0].abs()).size:  # averages may be negative
         ax.set_xscale("symlog", linthresh=size.quantile(0.5))
         ax.xaxis.get_major_locator().set_params(numticks=4)
-    if figure["rows"]:
-        ax.tick_params(labelsize=6, which="both", width=0.5, length=2, pad=1.5)
 
 
-def _counted(frame: pd.DataFrame, figure: Settings) -> str:
-    """How many networks are shown, and how many are not, in words."""
-    facts = frame[frame["row"] == figure["correlation"]]
-    parts = [f"{facts['networks'].max():.0f} networks"]
-    parts += [f"{facts[n].max():.0f} {words}" for n, words in figure["counted"].items()]
-    return "; ".join(part for part in parts if not part.startswith("0 "))
+# ---- what colour, marker and size of a point stand for
+
+
+class OfSettings:
+    """A colour and a marker for each setting, the same in all figures."""
+
+    def __init__(self, runs: pd.DataFrame) -> None:
+        self.settings = runs["setting"]
+
+    def scatter(self, ax: Any, points: pd.DataFrame) -> None:
+        """The networks of a panel."""
+        style.points_of_settings(ax, points, "x", "y", size=2.6)
+
+    def explain(self, fig: Any, axes: Any, counted: str = "") -> None:
+        """A legend above all panels."""
+        style.legend_of_settings(fig, self.settings)
+
+
+class OfFactors:
+    """What colour, marker and size stand for in all panels of a figure."""
+
+    def __init__(self, frame: pd.DataFrame, figure: Settings) -> None:
+        from matplotlib import colormaps
+        from matplotlib.cm import ScalarMappable
+        from matplotlib.colors import LogNorm, Normalize, to_hex
+
+        self.figure, self.counts = figure, frame[frame["row"] == "count"]
+        groups, size, shade = figure["groups"], figure.get("size"), figure["shade"]
+        runs, self.colors = frame[frame["row"] == "run"], COLORS
+        levels = runs if self.counts.empty else self.counts
+        self.levels = {name: list(levels[name].dropna().unique()) for name in groups}
+        if groups and len(steps := self.levels[groups[0]]) > 2 and not isinstance(steps[0], str):
+            steps.sort()
+            shares = np.linspace(0, 0.9, len(steps))
+            self.colors = tuple(to_hex(colormaps[MAP](share)) for share in shares)
+        self.sizes = sorted({*runs[size].dropna()}) if size else []
+        self.bar = None
+        if shade and len(runs):
+            ends = np.nanmin(runs[shade]), np.nanmax(runs[shade])
+            norm = LogNorm(*ends) if ends[0] > 0 and ends[1] > 20 * ends[0] else Normalize(*ends)
+            self.bar = ScalarMappable(norm, colormaps[MAP].with_extremes(bad=UNKNOWN))
+
+    def scatter(self, ax: Any, points: pd.DataFrame) -> None:
+        """The networks of a panel."""
+        for key, rows in (groups_of(points, self.figure["groups"]) or {(): points}).items():
+            color, marker = self.of(key)
+            look: dict[str, Any] = {"c": color, "marker": marker, "lw": 0.3, "ec": "white"}
+            if self.bar:
+                shades = rows[self.figure["shade"]]
+                look |= {"c": shades, "norm": self.bar.norm, "cmap": self.bar.cmap}
+                look["plotnonfinite"] = True
+            sizes = rows.get(self.figure.get("size"), [0] * len(rows))
+            if not any(self.figure.get(name) for name in ("groups", "size", "shade")):
+                look |= {"alpha": 0.6, "lw": 0}  # where they overlap
+            ax.scatter(rows["x"], rows["y"], s=[self.size(value) ** 2 for value in sizes], **look)
+
+    def of(self, key: tuple[Any, ...]) -> tuple[str, str]:
+        """Colour and marker of a group: of its first and of its last hyper-parameter."""
+        if not key:
+            return COLORS[0], MARKERS[0]
+        names = self.figure["groups"]
+        first, last = (self.levels[names[n]].index(key[n]) for n in (0, -1))
+        return self.colors[first % len(self.colors)], MARKERS[last % len(MARKERS)]
+
+    def size(self, value: Any) -> float:
+        """The diameter of a marker, in points."""
+        if len(self.sizes) < 2:
+            return (SMALLEST + LARGEST) / 2
+        return SMALLEST + (LARGEST - SMALLEST) * self.sizes.index(value) / (len(self.sizes) - 1)
+
+    def explain(self, fig: Any, axes: Any, counted: str = "") -> None:
+        """A legend above all panels, with the numbers of networks, and a bar of colours.
+
+        counted: the numbers of networks, beside the bar.
+        """
+        from matplotlib.lines import Line2D
+
+        handles = self._groups() if len(self.counts) else self._levels()
+        for value in dict.fromkeys([*self.sizes[:1], *self.sizes[-1:]]):
+            label = values_in_words(self.figure, {self.figure["size"]: value})
+            handles.append((label, "0.6", "o", self.size(value)))
+        lines = [
+            Line2D([], [], ls="", mew=0, color=color, marker=marker, ms=ms, label=label)
+            for label, color, marker, ms in handles
+        ]
+        if lines:
+            options = {"fontsize": 6.5, "handletextpad": 0.1, "columnspacing": 1.0}
+            across = 3 if len(self.counts) else 7
+            fig.legend(
+                handles=lines, loc="outside upper left", ncols=min(across, len(lines)), **options
+            )
+        if self.bar:
+            label = label_of(self.figure, self.figure["shade"])
+            bar = fig.colorbar(self.bar, ax=axes, shrink=0.6, aspect=30)
+            bar.set_label(f"{label} ({counted})" if counted else label, fontsize=6.5)
+
+    def _groups(self) -> list[tuple[str, str, str, float]]:
+        """Label, colour, marker and size of each group, with the number of its networks."""
+        handles = []
+        grouped = self.counts[self.counts["group"] != ""].groupby("group", sort=False)
+        for label, rows in grouped:
+            color, marker = self.of(tuple(rows[name].iloc[0] for name in self.figure["groups"]))
+            numbers = [
+                f"{n:.0f} of {every:.0f}"
+                for n, every in zip(rows["networks"], rows["of"], strict=True)
+            ]
+            label = f"{label}: {' and '.join(numbers)}" if self.figure["at_most"] else str(label)
+            handles.append((label, "0.4" if self.bar else color, marker, (SMALLEST + LARGEST) / 2))
+        return handles
+
+    def _levels(self) -> list[tuple[str, str, str, float]]:
+        """The same for each level of the first hyper-parameter, a colour, and of the last one."""
+        names, ms = self.figure["groups"], LARGEST
+        first, last = names[:1], names[1:]
+        return [
+            *(
+                (
+                    values_in_words(self.figure, {name: level}),
+                    self.colors[n % len(self.colors)],
+                    "o",
+                    ms,
+                )
+                for name in first
+                for n, level in enumerate(self.levels[name])
+            ),
+            *(
+                (values_in_words(self.figure, {name: level}), "0.4", MARKERS[n % len(MARKERS)], ms)
+                for name in last
+                for n, level in enumerate(self.levels[name])
+            ),
+        ]
+
+
+def groups_of(frame: pd.DataFrame, by: Sequence[str]) -> dict[tuple[object, ...], pd.DataFrame]:
+    """The rows for each combination of values of some columns, the first one seen first."""
+    return dict(list(frame.groupby(list(by), sort=False))) if by else {}

@@ -1,14 +1,17 @@
-"""Looking up the quantities that a declaration names in a table."""
+"""The networks of a table and their columns, as a declaration names them."""
 
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from flatlab.core.schema import closest
-from flatlab.lab.tables.ranks import eligible, ended
+from flatlab.lab.tables.columns import Column, UnknownColumn
+from flatlab.lab.tables.networks import Networks
 from flatlab.lab.tables.selection import hyperparameters
+from flatlab.stats.estimate import Array
 
 
 class FigureError(ValueError):
@@ -35,33 +38,42 @@ def require(
             raise FigureError(f"{where} has no {what} {name!r}; {closest(name, known_names)}")
 
 
-def with_parts(table: xr.Dataset, parts: Mapping[str, Mapping[str, str]]) -> xr.Dataset:
-    """The table with parts of its quantities as additional quantities.
+@dataclass(frozen=True, eq=False, repr=False)
+class ShownNetworks(Networks):
+    """Networks of a figure at the end of training; what a table lacks is a `FigureError`.
 
-    parts: {"first_layer_norm": {"of": "weight_norm", "layer": "fc1"}}.
+    aliases: what the figure calls columns, {"corrupted_error": "test_set_error[corrupted]"}.
     """
-    for name, part in parts.items():
-        where = {dim: value for dim, value in part.items() if dim != "of"}
-        require(table, [part["of"]])
-        require(table, where, "dimension", table[part["of"]].dims)
-        for dim, value in where.items():
-            require(table, [value], dim)
-        table = table.assign({name: table[part["of"]].sel(where)})
-    return table
+
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    def values(self, name: str) -> Array:
+        """A column, by its name or its alias: (networks)."""
+        column = Column.of(self.aliases.get(name, name))
+        self._require(column.quantity)
+        try:
+            return column.values(self.data)
+        except UnknownColumn as missing:
+            hint = closest(missing.name, missing.known)
+            what = f"{missing.what} {missing.name!r}"
+            raise FigureError(f"{self.key} has no {what}; {hint}") from None
+
+    def factor(self, name: str) -> NDArray[Any]:
+        """A hyper-parameter, whose values may be words, or a column: (networks)."""
+        if name in self.aliases:
+            return self.values(name)
+        self._require(name)
+        return self.data[name].values if name in self.data.coords else self.values(name)
+
+    def _require(self, quantity: str) -> None:
+        data = self.data
+        require(data, [quantity], known=[*data.data_vars, *hyperparameters(data), *data.coords])
 
 
-def networks(
-    table: xr.Dataset, names: Iterable[str], figure: Mapping[str, Any]
-) -> tuple[xr.Dataset, np.ndarray]:
-    """The networks at the end of training with a figure's `parts`, and which it is about: (run).
-
-    names: quantities and hyper-parameters that it shows.
-    """
-    end = with_parts(ended(table), figure["parts"])
-    shown = [*names, *figure["groups"], *figure["at_most"]]
-    require(end, shown, "quantity", [*end.data_vars, *hyperparameters(end), *end.coords])
-    require(end, ["sharpness_at_radius"])
-    return end, eligible(end, figure["at_most"])
+def networks_in(table: xr.Dataset, aliases: Mapping[str, str] | None = None) -> ShownNetworks:
+    """The networks of a table that a figure may show."""
+    every = ShownNetworks.of(str(table.attrs.get("experiment", "the table")), table)
+    return replace(every, aliases=aliases or {})
 
 
 def definition_in_words(name: str) -> str:

@@ -76,6 +76,15 @@ ORDERED = ("#0d0887", "#7e03a8", "#cc4778", "#f89540", "#e3c800")
 """Values of an ordered factor: steps of matplotlib's map "plasma", the last one darker."""
 
 
+COLORS: tuple[str, ...] = ("#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#949494")
+MARKERS = "o^sDvPX"
+SMALLEST, LARGEST = 2.2, 5.0
+"""The sizes of markers, in points."""
+
+MAP, UNKNOWN = "viridis", "0.6"
+"""Colours of numbers, and of networks that have none."""
+
+
 def look_of_settings(
     settings: Iterable[str], looks: Mapping[str, Look] | None = None
 ) -> dict[str, Look]:
@@ -152,3 +161,11 @@ def legend_of_settings(fig: Any, settings: Iterable[str]) -> None:
     title, names = without_common(list(looks))
     points = {names[name]: look._replace(dash="") for name, look in looks.items()}
     legend(fig, points, title=title, handletextpad=0.1)
+
+
+def counted(counts: pd.Series, noun: str) -> str:
+    """The number of networks over which a line is the mean, or its range along the line."""
+    most = int(counts.max())
+    fewest = int(counts[counts > 0].min()) if most else 0
+    number = f"{most} {noun}{'s' if most != 1 else ''}"
+    return number if fewest == most else f"{fewest} to {number}"

@@ -1,36 +1,19 @@
 """What a paper declares in `papers/<paper>/figures.py`: `PAPER`, and each of its `FIGURES`.
 
-There are five templates, each drawn by the module of `flatlab/lab/figures` with its name: `Lines`,
-`Points`, `Intervals`, `Matrix` and `Table`. What a figure shows is selected by a module of
-`figures/frames`, which follows from what is declared, or by `frame` of a module of the paper's
-folder. `CustomFigure` is drawn there, too.
+What the templates of figures add to `Declaration` is in `templates`.
 """
 
 import ast
 import functools
-import itertools
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
 from flatlab.core.registry import PACKAGE, assignments
 from flatlab.core.schema import Strict, plain
 from flatlab.core.studies import studies, study_folders
-
-Look = tuple[str, str, str]
-"""Colour, marker and dash of a line, in matplotlib's notation."""
-
-Along = dict[str, tuple[str, Literal["linear", "logarithmic", "symmetric"]]]
-"""Hyper-parameters on a horizontal axis, each with the title and the kind of the axis."""
-
-PairsOfQuantities = tuple[tuple[str, str], ...]
-Parts = dict[str, dict[str, str]]
-"""Quantities that are one entry of another,
-{"bound_d kernel": {"of": "bound_by_norm", "norm": "kernel", "bound": "d"}}."""
-
-Across = Annotated[int, Meta(ge=1)] | None
 
 Names = Annotated[tuple[str, ...], Meta(min_length=1)]
 
@@ -50,15 +33,6 @@ class Paper(Strict, frozen=True, kw_only=True):
     publication: bool = False
     targets: tuple[str, ...] = ()
     needs: dict[str, str] = {}
-
-
-SIZES = {
-    **{"frames.training": (7.1, 4.9), "frames.along": (7.1, 3.2)},
-    **{"frames.pairs": (7.1, 5.4), "frames.sharpness": (7.1, 5.2), "points": (7.1, 5.2)},
-    **{"frames.correlations": (7.1, 4.2), "frames.ranks": (7.1, 8.2)},
-    **{"matrix": (7.1, 7.9), "table": (7.1, 3.0)},
-}
-"""Width and height in inches by what selects or draws a figure, unless it declares others."""
 
 
 class Shown(Strict, frozen=True):
@@ -81,6 +55,16 @@ class Declaration(Shown, frozen=True, kw_only=True):
 
     DRAWN_BY: ClassVar[str] = ""
     """The module of `flatlab.lab.figures` with `draw`; "": a module of the paper's folder."""
+    SELECTS: ClassVar[bool] = True
+    """Whether that module has `frame`, too, and not a module of the paper's folder."""
+    ONE_EXPERIMENT: ClassVar[bool] = False
+    """Whether it shows exactly one experiment."""
+    BY_EXPERIMENT: ClassVar[bool] = False
+    """Whether each experiment has panels of its own, and can be shown without the others."""
+    THROUGH_TRAINING: ClassVar[bool] = False
+    """Whether it leaves out networks that were measured at the end alone."""
+    SIZE: ClassVar[tuple[float, float]] = (7.1, 5.2)
+    """Width and height in inches, unless a declaration says otherwise."""
 
     title: str
     caption: str | Names
@@ -96,19 +80,9 @@ class Declaration(Shown, frozen=True, kw_only=True):
         return (self.experiments,) if isinstance(self.experiments, str) else self.experiments
 
     @property
-    def selected_by(self) -> str:
-        """The module of `flatlab.lab.figures` with `frame`; "": a module of the paper's folder."""
-        return ""
-
-    @property
-    def one_experiment(self) -> bool:
-        """Whether it shows exactly one experiment."""
-        return self.selected_by in ("frames.training", "frames.along", "matrix", "table")
-
-    @property
-    def by_experiment(self) -> bool:
-        """Whether each experiment has panels of its own, and can be shown without the others."""
-        return False
+    def default_size(self) -> tuple[float, float]:
+        """Width and height in inches, if it declares none."""
+        return self.SIZE
 
     @property
     def correlated(self) -> tuple[str, ...]:
@@ -123,281 +97,21 @@ class Declaration(Shown, frozen=True, kw_only=True):
     def resolved(self) -> dict[str, Any]:
         """The declaration as plain data, with the defaults of the template filled in."""
         sentences = (self.caption,) if isinstance(self.caption, str) else self.caption
+        module = self.DRAWN_BY and f"flatlab.lab.figures.{self.DRAWN_BY}"
         content = {
             **plain(self),
-            "selected_by": self.selected_by and f"flatlab.lab.figures.{self.selected_by}",
-            "drawn_by": self.DRAWN_BY and f"flatlab.lab.figures.{self.DRAWN_BY}",
+            "selected_by": module if self.SELECTS else "",
+            "drawn_by": module,
             "experiments": self.keys,
             "correlated": self.correlated,
             "caption": " ".join(sentences),
             "labels": {**labels_of(self.columns_shown), **self.labels},
-            "size_inches": self.size_inches
-            or SIZES.get(self.selected_by or self.DRAWN_BY, (7.1, 4.8)),
-            "through_training": self.through_training or self.selected_by == "frames.training",
+            "size_inches": self.size_inches or self.default_size,
+            "through_training": self.through_training or self.THROUGH_TRAINING,
         }
         for name in ("details", "module"):  # not drawn, and known by the module itself
             content.pop(name)
         return plain(content)
-
-
-class Panel(Strict, frozen=True, kw_only=True):
-    """The axes of a panel of `Lines`.
-
-    title: above the panel.
-    x: the title of the horizontal axis.
-    y: the title of the vertical axis.
-    x_scale: logarithmic, with ticks at all values or at powers; or as spaced as iterations are.
-    y_scale: of the vertical axis.
-    at: where a vertical line marks a value.
-    """
-
-    title: str = ""
-    x: str = ""
-    y: str = ""
-    x_scale: Literal["values", "powers of two", "logarithmic", "iterations"] = "logarithmic"
-    y_scale: Literal["linear", "logarithmic"] = "linear"
-    at: float | None = None
-
-
-class Lines(Declaration, frozen=True, kw_only=True):
-    """Numbers along an axis: quantities through training, over the networks of each setting; with
-    `along`, at the end of training; with `panels`, what the paper's module selects.
-
-    quantities: a panel each; with several hyper-parameters in `along`, a row each.
-    where: hyper-parameters that the networks shown have in common.
-    logarithmic: quantities with a logarithmic vertical axis.
-    line: what a line stands for: setting, samples or quantity, which then share a panel; with
-        `along` a hyper-parameter; with `panels` a column, of keys of `lines` or their labels.
-    across: panels side by side; 3 through training and otherwise all if None.
-
-    Through training:
-    samples: sample sets.
-    axes: the panels that all quantities share, {title: linear or logarithmic}.
-    marks: whether to mark the start of interpolation.
-    looks: lines that look different from those in other figures, by name.
-    named: hyper-parameters that name a line; all if empty.
-    until: {"label_smoothing": 0}: each run is shown as long as the one with this value, and
-        otherwise the same, was trained.
-    share: of the iterations, the first ones that are shown.
-
-    At the end:
-    along: a column per hyper-parameter; where there are several, a column has the runs for which
-        all the others are zero.
-
-    As selected:
-    panel: the columns of the table whose values, joined by spaces, are keys of `panels`.
-    panels: the panels in order, with their axes.
-    row: a column; for each of its values there is a row with all panels.
-    lines: the lines in the order of the legend, each with its label and its look.
-    x, y: the columns that are drawn.
-    ends: the columns of the ends of what y is uncertain by, or the one of half its length.
-    bars: whether it is drawn as bars, with lines side by side, and not as a band.
-    level: where a horizontal line marks a value.
-    limits: of a vertical axis that all panels share; None if each has its own.
-    """
-
-    DRAWN_BY = "lines"
-
-    quantities: tuple[str, ...] = ()
-    where: dict[str, str | int | float] = {}
-    logarithmic: tuple[str, ...] = ()
-    line: str = "setting"
-    across: Across = None
-    samples: tuple[str, ...] = ("train",)
-    axes: dict[str, Literal["linear", "logarithmic"]] = {}
-    marks: bool = True
-    looks: dict[str, Look] = {}
-    named: tuple[str, ...] = ()
-    until: dict[str, str | int | float] = {}
-    share: Annotated[float, Meta(gt=0, le=1)] = 1.0
-    along: Along = {}
-    panel: tuple[str, ...] = ()
-    panels: dict[str, Panel] = {}
-    row: str = ""
-    lines: dict[str, tuple[str, str, str, str]] = {}
-    x: str = ""
-    y: str = ""
-    ends: tuple[str, ...] = ()
-    bars: bool = False
-    level: float | None = None
-    limits: tuple[float, float] | None = None
-
-    @property
-    def selected_by(self) -> str:
-        return "frames.along" if self.along else "frames.training" if self.quantities else ""
-
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        return self.quantities
-
-
-class Points(Declaration, frozen=True, kw_only=True):
-    """Networks by pairs of numbers, with the correlation of each panel: with `pairs`, quantities;
-    with `rows`, sharpness on a logarithmic axis and errors; with `panels`, what the paper's module
-    selects.
-
-    correlation: whose column has that of a panel.
-    groups: hyper-parameters that colour and marker stand for; their combinations are groups, with
-        taus of their own.
-    size: the hyper-parameter that the size of a marker stands for.
-    shade: a number that colour stands for, in place of the first of `groups`.
-    values: printed names of their values.
-    logarithmic: columns with such an axis; with `panels` "x", "y" or both.
-    across: panels side by side; a divisor of those of a row, if None all of it.
-
-    pairs: abscissa and ordinate at the end of training: a row each, a column per experiment.
-
-    rows: definitions of sharpness and the numbers of their radii.
-    columns: ordinates, for each experiment: quantities, parts of them, or hyper-parameters.
-    of_stand_ins: other labels, where networks and data stand in for the paper's.
-    parts: quantities that are one entry of another.
-    at_most: only networks for which these quantities are at most so large.
-
-    panel: the column of the table whose values are keys of `panels`.
-    panels: the panels in order, with the titles of their axes. The horizontal number is `x`.
-    y: the column of the vertical one. Rows with the correlation may have that `within` settings,
-        `slope` and `intercept` of a line, and `networks`.
-    equal: panels in which a line marks equal numbers.
-    counted: columns of numbers of networks that are not shown, with words for them.
-    shared: whether all panels share one vertical axis.
-    """
-
-    DRAWN_BY = "points"
-
-    correlation: Literal["rho", "tau"] = "rho"
-    groups: Annotated[tuple[str, ...], Meta(max_length=2)] = ()
-    size: str = ""
-    shade: str = ""
-    values: dict[str, dict[str, str]] = {}
-    logarithmic: tuple[str, ...] = ()
-    across: Across = None
-    pairs: PairsOfQuantities = ()
-    rows: tuple[tuple[str, int], ...] = ()
-    columns: tuple[str, ...] = ()
-    of_stand_ins: dict[str, str] = {}
-    parts: Parts = {}
-    at_most: dict[str, float] = {}
-    panel: str = ""
-    panels: dict[str, tuple[str, str]] = {}
-    y: str = ""
-    equal: tuple[str, ...] = ()
-    counted: dict[str, str] = {}
-    shared: bool = False
-
-    @property
-    def selected_by(self) -> str:
-        return "frames.pairs" if self.pairs else "frames.sharpness" if self.rows else ""
-
-    @property
-    def by_experiment(self) -> bool:
-        return bool(self.pairs or self.rows)
-
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        looks = filter(None, (*self.groups, self.size, self.shade))
-        return (*itertools.chain(*self.pairs), *self.columns, *looks)
-
-    @property
-    def correlated(self) -> tuple[str, ...]:
-        return self.keys if self.pairs else ()
-
-
-class Intervals(Declaration, frozen=True, kw_only=True):
-    """Correlations with their confidence intervals: with `pairs`, of quantities; with `columns`,
-    Kendall's tau of sharpness and errors for every definition and radius, beside the printed.
-
-    pairs: quantities to correlate at the end of training, grouped by the first of each pair, in a
-        column per experiment.
-    parts: quantities that are one entry of another.
-    columns, of_stand_ins, at_most, groups, values: as in `Points`; taus of groups are in the CSV
-        alone.
-    printed: what the paper prints, by experiment and definition: for each column, by radius. Where
-        it prints a definition for an experiment, only such definitions are shown.
-    """
-
-    DRAWN_BY = "intervals"
-
-    pairs: PairsOfQuantities = ()
-    parts: Parts = {}
-    columns: tuple[str, ...] = ()
-    of_stand_ins: dict[str, str] = {}
-    at_most: dict[str, float] = {}
-    groups: tuple[str, ...] = ()
-    values: dict[str, dict[str, str]] = {}
-    printed: dict[str, dict[str, tuple[tuple[float, ...], ...]]] = {}
-
-    @property
-    def selected_by(self) -> str:
-        return "frames.correlations" if self.pairs else "frames.ranks"
-
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        return (*itertools.chain(*self.pairs), *self.columns)
-
-
-class Matrix(Declaration, frozen=True, kw_only=True):
-    """Every quantity against every other at the end of training, for one experiment.
-
-    quantities: in order.
-    seeds: the only seeds shown and correlated; all if empty.
-    """
-
-    DRAWN_BY = "matrix"
-
-    quantities: Annotated[tuple[str, ...], Meta(min_length=1)]
-    seeds: tuple[int, ...] = ()
-
-    @property
-    def selected_by(self) -> str:
-        return "matrix"
-
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        return self.quantities
-
-    @property
-    def correlated(self) -> tuple[str, ...]:
-        return () if self.seeds else self.keys  # those of some seeds are computed when it is drawn
-
-
-class Table(Declaration, frozen=True, kw_only=True):
-    """Mean and standard deviation over networks at the end of training, next to the paper's values.
-
-    rows: quantities, each with a name and an explanation.
-    by: the hyper-parameter that the columns differ in.
-    columns: its values, with the titles of the columns.
-    printed: the paper's mean and standard deviation by quantity and value.
-    parts: quantities that are one entry of another.
-    """
-
-    DRAWN_BY = "table"
-
-    rows: dict[str, tuple[str, str]]
-    by: str
-    columns: dict[str, str]
-    printed: dict[str, dict[str, tuple[float, float]]] = {}
-    parts: Parts = {}
-
-    @property
-    def selected_by(self) -> str:
-        return "table"
-
-
-class CustomFigure(Declaration, frozen=True, kw_only=True):
-    """A figure that no template draws: `papers/<paper>/<figure>.py` does, and says why.
-
-    columns: those whose labels it shows.
-    """
-
-    columns: tuple[str, ...] = ()
-
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        return self.columns
-
-
-TEMPLATES: tuple[type[Declaration], ...] = (Lines, Points, Intervals, Matrix, Table, CustomFigure)
-"""What a paper and each of its figures declare in `papers/<paper>/figures.py`."""
 
 
 def labels_of(columns: Iterable[str]) -> dict[str, str]:

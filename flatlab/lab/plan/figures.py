@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from flatlab.core.registry import experiment_keys, path_of
 from flatlab.core.schema import PlanError, Strict, closest, convert
 from flatlab.core.studies import studies, user_studies
-from flatlab.lab.plan.declarations import TEMPLATES, Declaration, Paper
+from flatlab.lab.plan.declarations import Declaration, Paper
 from flatlab.lab.plan.fingerprint import fingerprint
+from flatlab.lab.plan.templates import TEMPLATES
 
 FIGURE_KEY = r"(fig|table)[A-Z]?[0-9]+"
 """The pattern of the keys of figures, and of the wildcard in the Snakefile."""
@@ -63,7 +64,7 @@ class Figure(Strict, frozen=True, kw_only=True):
         """
         kept = tuple(key for key in self.experiments if key in known)
         lacking = [key for key in self.experiments if key not in known]
-        if not (self.declared.by_experiment and kept and lacking):
+        if not (self.declared.BY_EXPERIMENT and kept and lacking):
             return self
         caption = self.declared.caption
         said = f"Not measured, and therefore not shown: {', '.join(lacking)}."
@@ -216,11 +217,11 @@ def _figure(
         if experiment not in experiments:
             hint = closest(experiment, experiments)
             raise PlanError(f"{context}unknown experiment {experiment!r}; {hint}")
-    if declared.one_experiment and len(declared.keys) > 1:
+    if declared.ONE_EXPERIMENT and len(declared.keys) > 1:
         kind = type(declared).__name__
         raise PlanError(f"{context}experiments: {kind} shows one, found {', '.join(declared.keys)}")
     module = declared.module or key
-    if not declared.selected_by and not (path.parent / f"{module}.py").is_file():
+    if not declared.SELECTS and not (path.parent / f"{module}.py").is_file():
         what = "draws it" if not declared.DRAWN_BY else "selects what it shows"
         raise PlanError(f"{context}{_place(paper_key, path)}/{module}.py, which {what}, is missing")
     number = key.replace("fig", "Figure ").replace("table", "Table ")

@@ -24,7 +24,7 @@ def published_figures(scale: str) -> list[Figure]:
 def as_published(figure: Figure, place: ResultsFolder) -> Figure:
     """The figure restricted to the experiments in its published verdicts, if it has any."""
     path = place.verdicts(figure.paper, figure.key)
-    if not (figure.declared.by_experiment and path.is_file()):
+    if not (figure.declared.BY_EXPERIMENT and path.is_file()):
         return figure
     return figure.restricted_to(json.loads(path.read_text())["tables"])
 

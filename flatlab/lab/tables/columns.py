@@ -6,22 +6,45 @@
     sharpness_at_radius[worst-adaptive-linf, 0]     by the labels of all its dimensions, in order
 
 A quantity per layer without a label is that of the last layer.
+
+A network is looked at at a time: "end" (the mean over the last 5 % of the iterations), "first fit"
+(when the training error first was small, for grids with `checkpoints.fitted`), "start" (iteration
+0), an iteration, "most" (the largest value in training), "growth" (that over the value at the first
+checkpoint) or "increase" (that less it).
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
+
+from flatlab.lab.tables.selection import (
+    UNCHANGED,
+    at_first_fit,
+    end_of_training,
+    of_samples,
+    through_training,
+)
 
 Array = NDArray[np.float64]
 
 FUNCTIONS = {"log": np.log, "root": np.sqrt}
 NOTATION = re.compile(r"(?:(log|root) )?([^\[\]]+?)(?:\[([^\[\]]*)\])?")
 ALONG_RUNS = ("run", "checkpoint")
+ROWS = (*ALONG_RUNS, "samples", "transformation")
+
+Time = str | int
+EXTREMES: dict[str, Callable[[xr.Dataset, xr.Dataset], xr.Dataset]] = {
+    "most": lambda most, first: most,
+    "growth": lambda most, first: most / first,
+    "increase": lambda most, first: most - first,
+}
 
 
 class UnknownColumn(LookupError):
@@ -103,3 +126,74 @@ def in_words(selection: Mapping[str, Any]) -> str:
         return value if isinstance(value, str) else f"{value:g}"
 
     return ", ".join(f"{key.replace('_', ' ')} {told(value)}" for key, value in selection.items())
+
+
+def at_time(
+    table: xr.Dataset, time: Time, samples: str = "train", transformation: str = UNCHANGED
+) -> xr.Dataset:
+    """The runs of a table that count, without checkpoints and sample sets.
+
+    table: of a grid, or of a zoo, whose networks have no checkpoints.
+    time: as above.
+    samples: the sample set.
+    transformation: of the weights before they were measured.
+
+    Raises `UnknownColumn` for a time or a sample set that the table does not have.
+    """
+    if "checkpoint" not in table.dims:
+        return of_samples(table.isel(run=np.flatnonzero(counted(table))), "train")
+    if "samples" in table.dims and samples not in table["samples"].values:
+        raise UnknownColumn("samples", samples, table["samples"].values)
+    if time == "end":
+        return end_of_training(table, samples, transformation)
+    if time == "first fit":
+        if "fitted" not in table.coords:
+            raise UnknownColumn("", "fitted", table.coords)
+        return at_first_fit(table, samples)
+    curves = of_samples(through_training(table, None, False, transformation), samples)
+    if time in EXTREMES:
+        most, first = curves.max("checkpoint"), curves.isel(checkpoint=0)
+        return EXTREMES[str(time)](most, first)
+    step = 0 if time == "start" else time
+    if step not in curves["checkpoint"].values:
+        raise UnknownColumn("checkpoint at iteration", str(step), curves["checkpoint"].values)
+    return curves.sel(checkpoint=step)
+
+
+def counted(table: xr.Dataset) -> NDArray[np.bool_]:
+    """Whether each run counts: of a grid, did not diverge; of a zoo, could be measured: (run)."""
+    if "diverged" in table.coords:
+        return ~table["diverged"].values
+    if "finite" in table:
+        measured: NDArray[np.bool_] = (table["finite"] == 1).values & (table["dropped"] == 0).values
+        return measured
+    return np.ones(table.sizes["run"], dtype=bool)
+
+
+def tidy(table: xr.Dataset) -> pd.DataFrame:
+    """The frame of a table, or of a report of one network, which has one row.
+
+    Rows begin with what identifies them: run, setting, seed, hyper-parameters, checkpoint, sample
+    set; what is measured on no sample set has the same value for all. Columns are called as they
+    are here: `weight_norm[fc1]`.
+    """
+    down = [dim for dim in ROWS if dim in table.dims]
+    columns = {}
+    for name, array in table.data_vars.items():
+        across = [dim for dim in array.dims if dim not in down]
+        if "sample" in across:
+            continue
+        for place in product(*(range(array.sizes[dim]) for dim in across)):
+            chosen = array.isel(dict(zip(across, place, strict=True)))
+            labels = [str(array[dim].values[i]) for dim, i in zip(across, place, strict=True)]
+            key = f"{name}[{', '.join(labels)}]" if labels else str(name)
+            columns[key] = chosen.drop_vars([c for c in chosen.coords if c not in down])
+    per_row = [name for name, each in table.coords.items() if set(each.dims) <= set(down)]
+    frame = xr.Dataset(columns).assign_coords({name: table[name] for name in per_row})
+    if not down:
+        return pd.DataFrame({name: [array.item()] for name, array in frame.data_vars.items()})
+    result = frame.to_dataframe(dim_order=down).reset_index()
+    leading = ["setting", "seed", *table.attrs.get("hyperparameters", [])]
+    others = sorted(map(str, {*per_row} - {*down, *leading}))
+    first = [*down[:1], *(n for n in leading if n in per_row), *others, *down[1:]]
+    return result[[*map(str, first), *columns]]

@@ -3,7 +3,8 @@
 import numpy as np
 import xarray as xr
 
-from flatlab.lab.tables.selection import columns_of, counts, end_of_training, one_per_run
+from flatlab.lab.tables.columns import Column, at_time
+from flatlab.lab.tables.selection import counts, one_per_run
 from flatlab.stats.correlation import KINDS, Correlations
 from flatlab.stats.verdict import LEVEL
 
@@ -14,10 +15,11 @@ def correlate(table: xr.Dataset) -> xr.Dataset:
     Dimensions: kind (pooled, within and between settings, adjusted for the training loss), x and y
     (quantities).
     """
-    chosen = end_of_training(table)
+    chosen = at_time(table, "end")
     names = one_per_run(chosen)
     settings, loss = list(chosen["setting"].values), chosen["train_loss"].values
-    correlations = Correlations(columns_of(chosen, names), settings, loss)
+    columns = {name: Column.of(name).values(chosen) for name in names}
+    correlations = Correlations(columns, settings, loss)
     matrices = zip(*(correlations.matrix(kind) for kind in KINDS), strict=True)
     variables = {
         name: (("kind", "x", "y"), np.stack(parts))

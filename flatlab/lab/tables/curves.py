@@ -1,4 +1,4 @@
-"""Training curves of a setting: estimates from them over its seeds.
+"""Training curves of a setting: estimates from them over its seeds, and from setting to setting.
 
 A seed is a repetition: a trend is computed for each run, and the estimate is its mean over the
 runs, on Fisher's z where it is a correlation. Windows are `training`, all checkpoints, and `I`,
@@ -8,8 +8,9 @@ the number of runs that remain.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -29,7 +30,8 @@ from flatlab.lab.tables.eligibility import (
 )
 from flatlab.lab.tables.selection import INTERPOLATES, end_of_training, through_training
 from flatlab.stats.estimate import Array, Estimate, fisher, over_seeds
-from flatlab.stats.trends import mean, pearson, tau_in_order
+from flatlab.stats.trends import difference, mean, pearson, tau_in_order
+from flatlab.stats.verdict import Verdict, every
 
 NEAR = 0.2
 """How far from a requested iteration, relative to it, the nearest checkpoint may lie."""
@@ -273,3 +275,41 @@ def series(key: str, runs: xr.Dataset, name: str, samples: str = "train") -> Arr
 
 def _on(name: str, samples: str) -> str:
     return name if samples == "train" else f"{name} on {samples} samples"
+
+
+def difference_of_ends(a: Curves, b: Curves, name: str) -> Estimate:
+    """Q(b) - Q(a), where Q is the mean over seeds at the end of training."""
+    label = f"Q({name}; {in_words(b.selection)}) - Q({name}; {in_words(a.selection)}); {a.key}"
+    return estimate(label, lambda: difference(label, *b.ends(name), *a.ends(name)))
+
+
+def differences_at_equal_epochs(sweep: Sequence[Curves], name: str) -> Iterator[Estimate]:
+    """As `difference_of_ends` from each batch size to the next, when all have seen as many samples.
+
+    That is as many as the smallest batches have shown at the end of training.
+    """
+    smallest = min(float(curves.selection["batch_size"]) for curves in sweep)
+    for a, b in pairwise(sweep):
+        at = f"{name} at {in_words(b.selection)} - at {in_words(a.selection)}"
+        label = f"{at}, equal epochs; {a.key}"
+
+        def at_equal_epochs(
+            larger: Curves = b, smaller: Curves = a, label: str = label
+        ) -> Estimate:
+            seen = smallest * max(larger.runs["checkpoint"].values)
+            values = (
+                curves.at(seen / float(curves.selection["batch_size"]), name)
+                for curves in (larger, smaller)
+            )
+            return difference(label, *values)
+
+        yield estimate(label, at_equal_epochs)
+
+
+def monotonic(sweep: Sequence[Curves], name: str, rising: bool) -> Verdict:
+    """The quantity rises, or falls, along the settings of a sweep.
+
+    Its mean over seeds at the end of training does so at every step from a setting to the next.
+    """
+    steps = [difference_of_ends(a, b, name) for a, b in pairwise(sweep)]
+    return every((step > 0) if rising else (step < 0) for step in steps)

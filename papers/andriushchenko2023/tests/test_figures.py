@@ -13,7 +13,7 @@ from matplotlib.text import Text
 from scipy.stats import kendalltau
 
 from flatlab.lab import plan
-from flatlab.lab.figures import looks, render
+from flatlab.lab.figures import render, style
 from flatlab.papers.andriushchenko2023 import fig7
 from flatlab.papers.andriushchenko2023._names import BERT, CLIP, VIT, VIT21K
 from flatlab.papers.andriushchenko2023._released_figures import FIGURES as OF_RELEASED
@@ -154,5 +154,5 @@ def test_a_network_without_a_rate_is_grey():
     (scattered,) = fig.axes[0].collections
     scattered.update_scalarmappable()
     colors = scattered.get_facecolors()
-    grey = np.isclose(colors, to_rgba(looks.UNKNOWN)).all(axis=1)
+    grey = np.isclose(colors, to_rgba(style.UNKNOWN)).all(axis=1)
     assert (grey.sum(), len(colors)) == (1, 13)

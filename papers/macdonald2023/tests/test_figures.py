@@ -8,9 +8,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from flatlab.lab import figures, plan
-from flatlab.lab.figures import table as typeset
 from flatlab.lab.figures.quantities import FigureError
-from flatlab.papers.macdonald2023 import fig32
+from flatlab.papers.macdonald2023 import fig32, norms
 from flatlab.papers.macdonald2023._frequencies import (
     GAUSSIAN,
     INITIALIZATIONS,
@@ -44,7 +43,7 @@ def tables():
 def test_the_rows_of_a_table_are_means_and_deviations_of_the_networks_that_did_not_diverge(grid):
     made = made_up(grid, diverged=3)
     settings = settings_of(TABLES[grid])
-    frame = typeset.frame(settings, {grid: made}, {}).set_index(["quantity", "initialization"])
+    frame = norms.frame(settings, {grid: made}, {}).set_index(["quantity", "initialization"])
     for name in (JACOBIAN, SHARPNESS):
         runs = made.sel(run=~made["diverged"].values)
         for frequency, start in INITIALIZATIONS[grid].items():
@@ -67,7 +66,7 @@ def texts(fig):
 def test_the_table_shows_the_numbers_of_the_csv_beside_those_of_the_paper():
     fig = Figure(figsize=(9, 3))
     settings = settings_of("table1")
-    typeset.draw(fig, typeset.frame(settings, {GAUSSIAN: tables()[GAUSSIAN]}, {}), settings)
+    norms.draw(fig, norms.frame(settings, {GAUSSIAN: tables()[GAUSSIAN]}, {}), settings)
     shown = texts(fig)
     for text in ("327.0 ± 11.", "326.8 ± 182.5", "13,518 ± 3,872", "0.56 ± 0.02", "10 networks"):
         assert any(text in other for other in shown), text
@@ -78,7 +77,7 @@ def test_what_is_not_there_is_not_shown_as_a_number():
     made = tables()[RELU]
     made[SHARPNESS] = made[SHARPNESS] * np.nan
     settings = settings_of("table2")
-    typeset.draw(fig, typeset.frame(settings, {RELU: made}, {}), settings)
+    norms.draw(fig, norms.frame(settings, {RELU: made}, {}), settings)
     assert texts(fig).count("not measured") == 2
     assert not any("nan" in text for text in texts(fig))
 
@@ -86,12 +85,10 @@ def test_what_is_not_there_is_not_shown_as_a_number():
 def test_a_row_of_a_quantity_that_no_table_has_is_refused_in_one_sentence():
     made = {RELU: tables()[RELU].drop_vars(SHARPNESS)}
     with pytest.raises(FigureError, match=f"^{RELU} has no quantity '{SHARPNESS}'; "):
-        typeset.frame(settings_of("table2"), made, {})
-    settings = settings_of("table2") | {
-        "parts": {"first_layer_norm": {"of": "weight_norm", "lyer": "x"}}
-    }
-    with pytest.raises(FigureError, match=r"no dimension 'lyer'; did you mean 'layer'\?"):
-        typeset.frame(settings, {RELU: tables()[RELU]}, {})
+        norms.frame(settings_of("table2"), made, {})
+    made = {RELU: tables()[RELU].assign_coords(layer=["fc0", "fc2"])}
+    with pytest.raises(FigureError, match=rf"^{RELU} has no layer 'fc1'; did you mean 'fc2'\?"):
+        norms.frame(settings_of("table2"), made, {})
 
 
 def test_the_curves_are_of_the_first_networks_that_did_not_diverge():

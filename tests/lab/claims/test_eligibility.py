@@ -1,15 +1,11 @@
 """What a verdict may rest on, and what an estimate of a correlation is of."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
-import xarray as xr
-from scipy.stats import pearsonr, t
 
 from flatlab.lab.claims import verify
 from flatlab.papers.chen2026.claims import CLAIMS
-from flatlab.stats import Verdict
+from flatlab.stats import Correlations
 from papers.chen2026.tests.cases import CLAIMS as BY_FIGURE
 from papers.chen2026.tests.cases import OF_CURVES, PLOTS
 from tests.synthetic.claim_tables import (
@@ -32,11 +28,11 @@ PAIRED = CLAIMS["figH8"]["c1"]
 NEEDED = "a correlation needs 10 with 2"
 
 
-def chosen(table: xr.Dataset, which: np.ndarray | slice, left_out: int = 0) -> xr.Dataset:
+def chosen(table, which, left_out=0):
     return table.isel(run=which).assign_attrs(left_out=left_out)
 
 
-def refused(verdict: Verdict, *reasons: str) -> None:
+def refused(verdict, *reasons):
     assert verdict.outcome == "not run"
     for reason in reasons:
         assert reason in verdict.reason
@@ -46,20 +42,20 @@ OF_MEANS = [case for case, (_, open_) in OF_CURVES.items() if open_ is not None]
 
 
 @pytest.mark.parametrize(("figure", "key"), OF_MEANS)
-def test_a_mean_over_four_seeds_is_not_judged(figure: str, key: str) -> None:
+def test_a_mean_over_four_seeds_is_not_judged(figure, key):
     """All claims about curves but the theorems."""
     four = [trends(grid, seeds=4) for grid in GRIDS]
     refused(judged(BY_FIGURE[f"chen{figure}"][key], *four), "4 networks", "a mean needs 5")
 
 
 @pytest.mark.parametrize(("figure", "grid", "key"), PLOTS)
-def test_a_correlation_over_nine_networks_is_not_judged(figure: str, grid: str, key: str) -> None:
+def test_a_correlation_over_nine_networks_is_not_judged(figure, grid, key):
     nine = chosen(networks(grid, seeds=2), slice(9), left_out=91)
     verdict = judged(BY_FIGURE[f"chen{figure}"][key], nine)
     refused(verdict, f"{grid} has 9 networks that", NEEDED, "of 100 networks 91 are not trained")
 
 
-def test_networks_that_are_not_trained_yet_are_counted() -> None:
+def test_networks_that_are_not_trained_yet_are_counted():
     none = chosen(trends("vgg-grid"), slice(10), left_out=90)
     setting = "vgg-grid, lr 0.2, batch size 20 has no networks measured through training"
     refused(judged(CLAIMS["fig2"]["c1"], none), f"{setting}: of 100 networks 90 are not trained")
@@ -67,7 +63,7 @@ def test_networks_that_are_not_trained_yet_are_counted() -> None:
     refused(judged(CLAIMS["fig2"]["c1"], other), "it has no such setting")
 
 
-def test_a_correlation_needs_ten_networks_with_two_settings() -> None:
+def test_a_correlation_needs_ten_networks_with_two_settings():
     table = networks(**FOLLOWS)
     spread = np.arange(0, 100, 10)
     assert judged(PAIRED, chosen(table, spread)).outcome == "holds"
@@ -78,7 +74,7 @@ def test_a_correlation_needs_ten_networks_with_two_settings() -> None:
     refused(alike, "20 networks that interpolate, with 1 combination of hyper-parameters; ", NEEDED)
 
 
-def test_learning_rates_that_are_drawn_for_each_run_are_combinations() -> None:
+def test_learning_rates_that_are_drawn_for_each_run_are_combinations():
     table = chosen(networks(**FOLLOWS), slice(20))
     table.attrs["hyperparameters"] = ["batch_size"]
     refused(judged(PAIRED, table), "with 1 combination of")
@@ -86,7 +82,7 @@ def test_learning_rates_that_are_drawn_for_each_run_are_combinations() -> None:
     assert judged(PAIRED, drawn).outcome == "holds"
 
 
-def test_networks_that_diverged_or_do_not_interpolate_are_left_out_of_correlations() -> None:
+def test_networks_that_diverged_or_do_not_interpolate_are_left_out_of_correlations():
     table = networks(**FOLLOWS)
     table[BOUND][:60] = 20 - table[BOUND][:60]  # would turn the verdict
     assert judged(PAIRED, table).outcome == "fails"
@@ -105,9 +101,7 @@ def test_networks_that_diverged_or_do_not_interpolate_are_left_out_of_correlatio
         (lambda table: table["diverged"].values.fill(True), "of 100 networks 100 diverged"),
     ],
 )
-def test_without_networks_that_interpolate_nothing_is_judged(
-    change: Callable[[xr.Dataset], None], count: str
-) -> None:
+def test_without_networks_that_interpolate_nothing_is_judged(change, count):
     table = networks(**FOLLOWS)
     change(table)
     claims = verify("chen2026_figH8", {"mlp-grid": table})["claims"]
@@ -115,7 +109,7 @@ def test_without_networks_that_interpolate_nothing_is_judged(
     assert claims[0]["reason"] == f"mlp-grid has no networks that interpolate; {NEEDED}; {count}"
 
 
-def test_means_at_the_end_are_of_networks_that_interpolate() -> None:
+def test_means_at_the_end_are_of_networks_that_interpolate():
     table, late = trends("vgg-grid"), trends("vgg-grid")
     late[LOSS][:, :-1] = 1.0  # they interpolate at the last checkpoint alone
     assert judged(CLAIMS["fig2"]["c1"], late).outcome == "holds"
@@ -126,7 +120,7 @@ def test_means_at_the_end_are_of_networks_that_interpolate() -> None:
     refused(judged(CLAIMS["fig2"]["c3"], table), *reasons)
 
 
-def with_gaps(count: int, seeds: int = 6) -> xr.Dataset:
+def with_gaps(count, seeds=6):
     """30 networks, of which those with the highest sharpness alone have a gap."""
     table = networks(seeds=seeds)
     sharpness = table[S].values[:, 0, 0]
@@ -134,7 +128,7 @@ def with_gaps(count: int, seeds: int = 6) -> xr.Dataset:
     return table.assign({GAP: (table[GAP].dims, gaps[:, None, None])})
 
 
-def test_a_correlation_that_rests_on_two_networks_decides_nothing() -> None:
+def test_a_correlation_that_rests_on_two_networks_decides_nothing():
     verdict = judged(CLAIMS["figH8"]["c6"], with_gaps(2))
     (entry,) = verdict.evidence
     assert (verdict.outcome, verdict.p, entry["n"]) == ("undecided", None, 30)
@@ -148,39 +142,7 @@ def test_a_correlation_that_rests_on_two_networks_decides_nothing() -> None:
     assert (difference.outcome, difference.reason) == ("undecided", verdict.reason)
 
 
-def deviations(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """From the mean of the setting."""
-    means = {label: values[labels == label].mean() for label in np.unique(labels)}
-    return values - np.array([means[label] for label in labels])
-
-
-def residuals(values: np.ndarray, loss: np.ndarray) -> np.ndarray:
-    """Of least squares on the training loss."""
-    design = np.column_stack([np.ones_like(loss), loss])
-    return values - design @ np.linalg.lstsq(design, values, rcond=None)[0]
-
-
-def directly(
-    x: np.ndarray, y: np.ndarray, labels: np.ndarray, of: Callable[..., np.ndarray], given
-) -> tuple[float, float, float]:
-    """A correlation and its interval: each network left out in turn, Fisher's z, Student's t."""
-
-    def z(rows: np.ndarray) -> float:
-        a, b = (of(v[rows], given[rows]) for v in (x, y))
-        return float(np.arctanh(pearsonr(a, b).statistic))
-
-    every = np.arange(len(x))
-    without = np.array([z(np.delete(every, row)) for row in every])
-    parts = [without[labels == label] for label in np.unique(labels)]
-    variances = np.array([((part - part.mean()) ** 2).sum() for part in parts])
-    freedom = variances.sum() ** 2 / sum(
-        v**2 / (len(part) - 1) for v, part in zip(variances, parts, strict=True)
-    )
-    half = t.ppf(0.975, freedom) * np.sqrt(variances.sum())
-    return tuple(np.tanh([z(every), z(every) - half, z(every) + half]))
-
-
-def simpson() -> xr.Dataset:
+def simpson():
     """Between settings NMLS and its bound rise together; within each, one falls with the other."""
     table = networks(seeds=6, **{NMLS: UP, BOUND: DOWN})
     shift = 10 * np.repeat(np.arange(5.0), 6)[:, None, None]
@@ -194,26 +156,20 @@ def simpson() -> xr.Dataset:
 @pytest.mark.parametrize(
     "table", [networks(seeds=6, **FOLLOWS), simpson()], ids=["alike", "simpson"]
 )
-def test_correlations_within_settings_and_adjusted_stand_beside_those_over_all(
-    table: xr.Dataset,
-) -> None:
-    x, y = (table[name].values[:, 0, 0] for name in (NMLS, BOUND))
-    labels, loss = table["setting"].values, table[LOSS].values[:, 0]
+def test_correlations_within_settings_and_adjusted_stand_beside_those_over_all(table):
+    columns = {name: table[name].values[:, 0, 0] for name in (NMLS, BOUND)}
+    known = Correlations(columns, [*table["setting"].values], table[LOSS].values[:, 0])
     (entry,) = judged(PAIRED, table).evidence
     assert entry["estimand"] == "over all networks"
     assert [*entry["beside"]] == ["within settings", "adjusted for the training loss"]
-    cases = [
-        (entry, lambda values, _: values, loss),
-        (entry["beside"]["within settings"], deviations, labels),
-        (entry["beside"]["adjusted for the training loss"], residuals, loss),
-    ]
-    for found, of, given in cases:
-        expected = directly(x, y, labels, of, given)
-        assert [found[key] for key in ("value", "low", "high")] == pytest.approx(expected)
-        assert found["n"] == 30
+    found = (entry, *entry["beside"].values())
+    for kind, one in zip(("pooled", "within", "adjusted"), found, strict=True):
+        (expected,) = known.rhos((NMLS, BOUND), kind=kind)
+        assert [one[end] for end in ("low", "high")] == pytest.approx(expected.interval())
+        assert (one["value"], one["n"]) == (pytest.approx(expected.value), 30)
 
 
-def test_the_verdict_is_on_the_correlation_over_all_networks() -> None:
+def test_the_verdict_is_on_the_correlation_over_all_networks():
     verdict = judged(PAIRED, simpson())
     (entry,) = verdict.evidence
     assert verdict.outcome == "holds"

@@ -1,11 +1,10 @@
-"""The algebra of verdicts, and what a file of verdicts says."""
+"""The algebra of verdicts, what a file of verdicts says, and the registry of a paper's claims."""
 
-import numpy as np
 import pytest
 
-from flatlab.lab.claims import Claim, ResultTables, verify
+from flatlab.lab.claims import REDUCED, Claim, Claims, ResultTables, verify
 from flatlab.papers.chen2026.claims import CLAIMS
-from flatlab.stats import Verdict, at_least, every, not_run, some, theorem
+from flatlab.stats import Verdict, at_least, every, not_run, some
 from tests.synthetic.claim_tables import (
     BOUND,
     DOWN,
@@ -37,22 +36,12 @@ UNDECIDED, ABSENT = Verdict("undecided"), not_run("no table")
         (UNDECIDED, ABSENT, "not run", "not run"),
     ],
 )
-def test_verdicts_combine(a: Verdict, b: Verdict, both: str, either: str) -> None:
+def test_verdicts_combine(a, b, both, either):
     assert (a & b).outcome == (b & a).outcome == both
     assert (a | b).outcome == (b | a).outcome == either
 
 
-def test_the_contrary_of_a_verdict_keeps_what_is_open() -> None:
-    contrary = {v.outcome: (~v).outcome for v in (HOLDS, FAILS, UNDECIDED, ABSENT)}
-    assert contrary == {
-        "holds": "fails",
-        "fails": "holds",
-        "undecided": "undecided",
-        "not run": "not run",
-    }
-
-
-def test_p_values_are_those_of_the_whole_claim() -> None:
+def test_p_values_are_those_of_the_whole_claim():
     """The largest for all of some parts; the smallest times their number for one of them."""
     good, fair = (Verdict.tested(p, 1 - p, []) for p in (0.001, 0.02))
     assert (good & fair).p == pytest.approx(0.04)
@@ -61,7 +50,7 @@ def test_p_values_are_those_of_the_whole_claim() -> None:
     assert (HOLDS & HOLDS).p is None  # nothing was tested
 
 
-def test_several_of_many_are_between_all_and_one() -> None:
+def test_several_of_many_are_between_all_and_one():
     """Benjamini and Heller: (k - count + 1) p_(count), on both sides."""
     parts = [Verdict.tested(p, 1 - p, []) for p in (0.001, 0.004, 0.3, 0.995)]
     assert at_least(2, parts).holds == pytest.approx(3 * 0.004)
@@ -75,30 +64,12 @@ def test_several_of_many_are_between_all_and_one() -> None:
     assert at_least(3, [*parts, not_run("no table")]).outcome == "not run"
 
 
-def test_a_reason_is_said_once() -> None:
+def test_a_reason_is_said_once():
     verdicts = [not_run("a"), not_run("b"), not_run("a"), UNDECIDED]
     assert every(verdicts).reason == some(verdicts).reason == "a; b"
 
 
-def test_a_condition_that_is_not_met_leaves_the_numbers() -> None:
-    entry = {"quantity": "x", "claim": "> 0"}
-    claim = Verdict.tested(0.001, 0.999, [entry])
-    assert claim.provided(HOLDS, "no plateau").outcome == "holds"
-    for condition, reason in ((FAILS, "no plateau"), (ABSENT, "no plateau; no table")):
-        verdict = claim.provided(condition, "no plateau")
-        assert (verdict.outcome, verdict.reason) == ("not run", reason)
-        assert [e["claim"] for e in verdict.evidence] == ["reported, not judged"]
-
-
-def test_an_inequality_is_counted_value_by_value() -> None:
-    verdict = theorem("a <= b", [1, 2, np.nan, 3], [1, 2 - 1e-9, 5, 2])
-    assert verdict.outcome == "fails"
-    (entry,) = verdict.evidence
-    assert (entry["violations"], entry["of"], entry["n"]) == (1, 3, 3)
-    assert theorem("a <= b", [np.nan], [1.0]).outcome == "not run"
-
-
-def test_a_file_of_verdicts_says_what_the_claim_is_and_what_was_found() -> None:
+def test_a_file_of_verdicts_says_what_the_claim_is_and_what_was_found():
     table = networks(**{NMLS: UP, BOUND: UP})
     table.attrs |= {"evidence": "reduced", "differs": ["25 of 100 networks"]}
     result = verify("chen2026_figH8", {"mlp-grid": table})
@@ -123,7 +94,7 @@ def test_a_file_of_verdicts_says_what_the_claim_is_and_what_was_found() -> None:
     assert result["tables"]["mlp-grid"]["runs"] == 100
 
 
-def test_verdicts_are_given_at_half_and_at_twice_a_threshold_that_is_ours() -> None:
+def test_verdicts_are_given_at_half_and_at_twice_a_threshold_that_is_ours():
     table = networks(**{KAPPA: UP, GAP: 0.4 / UP})
     weak, two_sided, well = (
         CLAIMS["figH8"][key].entry("id", ResultTables({"mlp-grid": table}))
@@ -140,7 +111,7 @@ def test_verdicts_are_given_at_half_and_at_twice_a_threshold_that_is_ours() -> N
     assert well["thresholds"][0]["verdict"] == "fails"
 
 
-def test_the_worst_kind_of_the_tables_that_were_used_is_named() -> None:
+def test_the_worst_kind_of_the_tables_that_were_used_is_named():
     tables = {grid: networks(grid, **{NMLS: UP, BOUND: UP}) for grid in GRIDS}
     tables["vgg-grid"].attrs |= {"evidence": "stand-in", "differs": ["digits", "narrower"]}
     tables["lenet-grid"].attrs |= {"evidence": "reduced", "differs": ["30 networks"]}
@@ -156,7 +127,7 @@ def test_the_worst_kind_of_the_tables_that_were_used_is_named() -> None:
     assert CLAIMS["figH7"]["c1"].entry("id", ResultTables({}))["kind"] == ""
 
 
-def test_a_claim_that_admits_other_evidence_is_not_run_and_its_numbers_are_reported() -> None:
+def test_a_claim_that_admits_other_evidence_is_not_run_and_its_numbers_are_reported():
     table = networks(**{MLS: UP, NMLS: DOWN})
     table.attrs["evidence"] = "reduced"
     claim = Claim("text", "Sec. 1", lambda e: e["mlp-grid"].rho(MLS, NMLS) > 0, "quote")
@@ -172,7 +143,7 @@ def test_a_claim_that_admits_other_evidence_is_not_run_and_its_numbers_are_repor
     assert judged(strict, table).outcome == "fails"
 
 
-def test_many_reasons_are_counted_and_each_is_told_once() -> None:
+def test_many_reasons_are_counted_and_each_is_told_once():
     parts = [not_run(f"no table {number}") for number in range(5)]
     nested = every([every(parts[:4]), every(parts[2:])])
     assert nested.reasons == tuple(f"no table {number}" for number in range(5))
@@ -180,3 +151,56 @@ def test_many_reasons_are_counted_and_each_is_told_once() -> None:
     assert every(parts[:3]).reason == "no table 0; no table 1; no table 2"
     condition = every(parts)
     assert HOLDS.provided(condition, "since").reason == "since; no table 0; no table 1; and 3 more"
+
+
+def nothing(tables):
+    return not_run("no tables")
+
+
+@pytest.fixture
+def claims():
+    made = Claims("doe2027")
+    for text in ("a", "b"):
+        made("fig1", text, "Sec. 1", "quote", threshold=0.3)(nothing)
+    return made
+
+
+def test_claims_are_numbered_in_order_unless_a_key_is_given(claims):
+    claims("fig1", "c", "Sec. 1", "quote", key="theorem")(nothing)
+    claims("fig1", "d", "Sec. 1", "quote")(nothing)
+    assert {key: claim.text for key, claim in claims["fig1"].items()} == {
+        **{"c1": "a", "c2": "b"},
+        **{"theorem": "c", "c3": "d"},
+    }
+    assert claims["fig1"]["c1"].threshold == 0.3
+
+
+def test_a_predicate_remains_itself_so_that_several_figures_can_have_it(claims):
+    @claims("fig2", "x", "Sec. 2", "quote")
+    @claims("fig3", "y", "Sec. 3", "quote")
+    def predicate(tables):
+        return nothing(tables)
+
+    assert claims["fig2"]["c1"].predicate is claims["fig3"]["c1"].predicate is predicate
+
+
+def test_a_variant_repeats_the_claim_of_the_same_number(claims):
+    for text in ("a'", "b'"):
+        claims("fig1", text, "Sec. 1", "quote", variant="-code")(nothing)
+    assert [*claims["fig1"]] == ["c1", "c2", "c1-code", "c2-code"]
+    assert claims["fig1"]["c2-code"].repeats == "doe2027_fig1/c2"
+
+
+def test_a_figure_repeats_claims_of_another(claims):
+    claims.repeat("fig2", of="fig1")
+    assert {key: (c.text, c.repeats) for key, c in claims["fig2"].items()} == {
+        "c1": ("a", "doe2027_fig1/c1"),
+        "c2": ("b", "doe2027_fig1/c2"),
+    }
+    claims.repeat("fig3", "fig1", "c2", source="App. B", admits=(REDUCED,))
+    assert [*claims["fig3"]] == ["c1"]
+    repeated = claims["fig3"]["c1"]
+    assert (repeated.repeats, repeated.source) == ("doe2027_fig1/c2", "App. B")
+    assert repeated.admits == (REDUCED,)
+    claims("fig4", "z", "Sec. 4", "quote", repeats="smith2026_fig1/c3")(nothing)
+    assert claims["fig4"]["c1"].repeats == "smith2026_fig1/c3"

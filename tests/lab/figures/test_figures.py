@@ -41,7 +41,7 @@ ABOUT = {
 }
 
 
-def table(names: list[str]) -> xr.Dataset:
+def table(names):
     generator = np.random.default_rng(0)
     shape = ("run", "checkpoint", "samples")
     coordinates = {
@@ -59,27 +59,27 @@ def table(names: list[str]) -> xr.Dataset:
     return xr.Dataset(variables, coords=coordinates, attrs=ABOUT)
 
 
-def declared(target: str) -> dict[str, Any]:
+def declared(target):
     return next(figure.settings for figure in plan.figures() if figure.target == target)
 
 
-def framed(runs: xr.Dataset, **options: Any) -> pd.DataFrame:
+def framed(runs, **options):
     settings = {**SETTINGS, **options}
     return matrix.frame(settings, {"mlp-grid": runs}, {"mlp-grid": correlate(runs)})
 
 
 @pytest.fixture(scope="module")
-def frame() -> pd.DataFrame:
+def frame():
     return framed(table(NAMES))
 
 
-def drawn(frame: pd.DataFrame) -> Figure:
+def drawn(frame):
     fig = Figure(figsize=(4, 4), layout="constrained")
     matrix.draw(fig, frame, SETTINGS)
     return fig
 
 
-def test_the_points_drawn_are_the_rows_of_the_csv(frame: pd.DataFrame) -> None:
+def test_the_points_drawn_are_the_rows_of_the_csv(frame):
     runs = frame[frame["row"] == "run"]
     axes = np.reshape(drawn(frame).axes[:9], (3, 3))
     for i, y in enumerate(NAMES):
@@ -92,7 +92,7 @@ def test_the_points_drawn_are_the_rows_of_the_csv(frame: pd.DataFrame) -> None:
                 assert sum(heights) == len(runs)
 
 
-def test_each_panel_shows_the_correlation_and_interval_of_the_csv(frame: pd.DataFrame) -> None:
+def test_each_panel_shows_the_correlation_and_interval_of_the_csv(frame):
     axes = np.reshape(drawn(frame).axes[:9], (3, 3))
     kinds = ("rho", "low", "high", "within")
     rows = {kind: frame[frame["row"] == kind].set_index("name") for kind in kinds}
@@ -109,12 +109,12 @@ def test_each_panel_shows_the_correlation_and_interval_of_the_csv(frame: pd.Data
                 assert text == ""
 
 
-def test_diverged_runs_are_not_drawn(frame: pd.DataFrame) -> None:
+def test_diverged_runs_are_not_drawn(frame):
     assert "r4" not in set(frame["name"])
     assert (frame["row"] == "run").sum() == 29
 
 
-def test_settings_are_told_apart_in_words_by_colour_and_by_marker(frame: pd.DataFrame) -> None:
+def test_settings_are_told_apart_in_words_by_colour_and_by_marker(frame):
     legend = drawn(frame).legends[0]
     assert [t.get_text() for t in legend.get_texts()] == [
         "learning rate 0.05, batch size 20",
@@ -125,7 +125,7 @@ def test_settings_are_told_apart_in_words_by_colour_and_by_marker(frame: pd.Data
     assert len({color for color, _ in looks}) == len({marker for _, marker in looks}) == 3
 
 
-def test_a_selection_of_seeds_has_correlations_of_its_own() -> None:
+def test_a_selection_of_seeds_has_correlations_of_its_own():
     runs = table(NAMES)
     few = framed(runs, seeds=[0, 1, 2, 3])
     points = few[few["row"] == "run"]
@@ -134,7 +134,7 @@ def test_a_selection_of_seeds_has_correlations_of_its_own() -> None:
     assert rho.loc["mls", "nmls"] == pytest.approx(np.corrcoef(points["mls"], points["nmls"])[0, 1])
 
 
-def test_a_setting_looks_the_same_whatever_else_is_shown() -> None:
+def test_a_setting_looks_the_same_whatever_else_is_shown():
     all_of_them = style.look_of_settings(style.SETTINGS)
     for setting in style.SETTINGS:
         assert style.look_of_settings([setting])[setting] == all_of_them[setting]
@@ -145,7 +145,7 @@ def test_a_setting_looks_the_same_whatever_else_is_shown() -> None:
 
 
 @pytest.mark.parametrize("width", [3, 6, 10, 13])
-def test_the_legend_stays_inside_the_figure(width: int) -> None:
+def test_the_legend_stays_inside_the_figure(width):
     fig = Figure(figsize=(width, 8), layout="constrained")
     runs = table(NAMES)
     matrix.draw(fig, framed(runs), SETTINGS)
@@ -153,7 +153,7 @@ def test_the_legend_stays_inside_the_figure(width: int) -> None:
     assert fig.legends[0].get_window_extent().x1 <= fig.bbox.x1
 
 
-def test_an_undefined_correlation_and_a_value_that_is_not_finite_do_not_stop_the_drawing() -> None:
+def test_an_undefined_correlation_and_a_value_that_is_not_finite_do_not_stop_the_drawing():
     runs = table(NAMES)
     runs["nmls"][0] = np.inf
     runs["root_sharpness"] = runs["root_sharpness"] * 0 + 3
@@ -162,7 +162,7 @@ def test_an_undefined_correlation_and_a_value_that_is_not_finite_do_not_stop_the
     assert any("undefined" in t.get_text() for ax in fig.axes for t in ax.texts)
 
 
-def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit() -> None:
+def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit():
     runs = table(NAMES)
     given = SETTINGS, {"mlp-grid": runs}, {"mlp-grid": correlate(runs)}
     first, second = (plotting.make(*given) for _ in range(2))
@@ -172,7 +172,7 @@ def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit() -> None:
     pd.testing.assert_frame_equal(back, matrix.frame(*given), check_dtype=False)
 
 
-def test_a_figure_says_on_what_it_was_computed_and_what_it_stands_in_for() -> None:
+def test_a_figure_says_on_what_it_was_computed_and_what_it_stands_in_for():
     text = plotting.about(table(NAMES))
     assert text.startswith(
         "29 narrow perceptron networks on images of digits, 12,000 iterations each; 1 l"
@@ -182,7 +182,7 @@ def test_a_figure_says_on_what_it_was_computed_and_what_it_stands_in_for() -> No
     assert own.endswith("; 1 left out (diverged or did not fit).")
 
 
-def test_a_caption_counts_the_networks_that_are_shown() -> None:
+def test_a_caption_counts_the_networks_that_are_shown():
     """Twelve of two architectures; the first six are followed, and two diverged."""
     values = np.ones((12, 2))
     values[6:, 0] = np.nan
@@ -203,7 +203,7 @@ def test_a_caption_counts_the_networks_that_are_shown() -> None:
         },
     )
 
-    def words(declared: plan.Matrix | plan.Lines, publication: bool = True) -> str:
+    def words(declared, publication=True):
         figure = {**declared.resolved(), "paper": "a2030", "key": "fig1", "cited": "A"}
         figure["publication"] = publication
         return plotting.caption(figure, {"mlp-grid": runs}).removeprefix("A caption. ")
@@ -222,12 +222,12 @@ def test_a_caption_counts_the_networks_that_are_shown() -> None:
     of_two_seeds = plan.Matrix("mlp-grid", quantities=NAMES, seeds=(0, 4), **about)
     three = f"3 narrow perceptron and VGG {data}; 1 left out (did not converge); {of_both}"
     assert words(of_two_seeds) == three
-    curves = plan.Lines("mlp-grid", quantities=("mls",), **about)
+    curves = plan.Curves("mlp-grid", quantities=("mls",), **about)
     assert words(curves) == f"5 narrow perceptron and VGG {data}; {left_out}; {of_both}"
     where = {"architecture": "mlp"}
     sweep = {"quantities": ("mls",), "along": {"lr": ("rate", "linear")}, "line": "seed"}
     mlps = f"4 narrow perceptron {data}; 2 left out (did not converge); {of_mlps}"
-    lines = plan.Lines("mlp-grid", where=where, **sweep, **about)
+    lines = plan.Sweep("mlp-grid", where=where, **sweep, **about)
     assert words(lines) == mlps
     of_a_study = words(lines, publication=False)
     assert of_a_study.endswith("they stand in for perceptron on CIFAR-10.")
@@ -236,9 +236,7 @@ def test_a_caption_counts_the_networks_that_are_shown() -> None:
     assert words(lines, publication=False).endswith("; reduced from the full experiment.")
 
 
-def test_title_and_caption_name_every_table_scale_and_data_set_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_title_and_caption_name_every_table_scale_and_data_set_once(monkeypatch):
     monkeypatch.setattr(render, "FORMATS", ("svg",))
     data = {"mlp-grid": "digits", "vgg-grid": "photographs", "lenet-grid": "digits"}
     runs = table(NAMES)
@@ -255,7 +253,7 @@ def test_title_and_caption_name_every_table_scale_and_data_set_once(
         assert text.count(f"so long {key}") == 1
 
 
-def test_a_quantity_that_a_table_does_not_have_is_one_sentence() -> None:
+def test_a_quantity_that_a_table_does_not_have_is_one_sentence():
     with pytest.raises(
         FigureError, match=r"^mlp-grid has no quantity 'nmsl'; did you mean 'nmls'\?"
     ):

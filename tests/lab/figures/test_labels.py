@@ -22,16 +22,16 @@ from flatlab.lab.figures.labels import extent_of, networks_of, of_architecture
         ("", "", ""),
     ],
 )
-def test_networks_are_told_without_their_options(networks: str, paper: str, words: str) -> None:
+def test_networks_are_told_without_their_options(networks, paper, words):
     assert networks_of(networks, paper) == words
 
 
-def test_those_of_one_architecture_keep_their_options() -> None:
+def test_those_of_one_architecture_keep_their_options():
     both = "vgg (widths 4-pool) and resnet (widths 6) on cifar10"
     assert of_architecture(both, "resnet") == "resnet (widths 6) on cifar10"
 
 
-def test_a_table_says_what_it_holds_in_words() -> None:
+def test_a_table_says_what_it_holds_in_words():
     about = {"network": "mlp (width 64)", "data": "digits", "stands_in_for": "mlp on fashion-mnist"}
     about["extent"] = "30 mlp (width 64) networks on 96 samples of digits, 30 epochs each"
     said = "30 narrow perceptron networks on 96 samples of images of digits, 30 epochs each"

@@ -15,32 +15,31 @@ from scipy.stats import kendalltau
 from flatlab.lab import figures as plotting
 from flatlab.lab import plan
 from flatlab.lab.figures import axes as scaled
-from flatlab.lab.figures import intervals
-from flatlab.lab.figures import points as template
-from flatlab.lab.figures.frames import ranks, sharpness
+from flatlab.lab.figures import intervals, sharpness_grid
+from flatlab.lab.figures.points import groups_of
 from flatlab.lab.figures.quantities import FigureError, definition_in_words
-from flatlab.lab.tables.ranks import groups_of, rank_correlations
+from flatlab.lab.figures.sharpness_grid import tau_of
 
 DEFINITIONS = ["worst-adaptive-linf", "average-standard-l2"]
 KEY, RUNS = "recipes-grid", 40
 OF_A_PAPER = {"paper": "a2030", "key": "fig1", "cited": "A", "publication": True}
 ABOUT: dict[str, Any] = {"title": "a title", "caption": "A caption."}
 SHARED: dict[str, Any] = {
-    "parts": {"corrupted_error": {"of": "test_set_error", "test_set": "corrupted"}},
+    "aliases": {"corrupted_error": "test_set_error[corrupted]"},
     "columns": ("test_error", "corrupted_error"),
     "labels": {"test_error": "test", "corrupted_error": "corrupted"},
     "at_most": {"train_error": 1.0},
     "groups": ("augmentation", "mixup_alpha"),
     "values": {"augmentation": {"none": "plain", "crop-flip": "crops"}},
 }
-PANELS = plan.Points(
-    KEY, rows=(("worst-adaptive-linf", 1),), size="sam_radius", correlation="tau", **SHARED, **ABOUT
+PANELS = plan.SharpnessGrid(
+    KEY, rows=(("worst-adaptive-linf", 1),), size="sam_radius", **SHARED, **ABOUT
 )
 PRINTED = {name: ((0.5, -0.5), (-0.5, 0.5)) for name in DEFINITIONS}
 RANKS = plan.Intervals(KEY, printed={KEY: PRINTED}, **SHARED, **ABOUT)
 
 
-def table() -> xr.Dataset:
+def table():
     """Errors rise with both definitions; the average one has negative values and one radius less.
 
     Every tenth network has a training error of 5 %; network 3 diverged.
@@ -87,30 +86,28 @@ def table() -> xr.Dataset:
 DIMS = ("definition", "radius_index")
 
 
-def settings(declared: plan.Points | plan.Intervals, **changes: Any) -> dict[str, Any]:
+def settings(declared, **changes):
     return {**declared.resolved(), **changes, **OF_A_PAPER}
 
 
-def drawn(template: Any, frame: pd.DataFrame, figure: dict[str, Any]) -> Figure:
+def drawn(template, frame, figure):
     fig = Figure(figsize=figure["size_inches"], layout="constrained")
     template.draw(fig.subfigures(), frame, figure)
     return fig
 
 
-def of_scipy(x: np.ndarray, y: np.ndarray) -> float:
+def of_scipy(x, y):
     """Kendall's tau without ties, shrunk by one pair that counts zero."""
     pairs = len(x) * (len(x) - 1) / 2
     return kendalltau(x, y).statistic * pairs / (pairs + 1)
 
 
 @pytest.mark.parametrize("declared", [PANELS, RANKS])
-def test_data_that_stand_in_for_others_are_labelled_so(
-    declared: plan.Points | plan.Intervals,
-) -> None:
+def test_data_that_stand_in_for_others_are_labelled_so(declared):
     name = next(iter(declared.columns))
     figure = settings(declared, of_stand_ins={name: "in place of photographs"})
 
-    def labels(evidence: str) -> str:
+    def labels(evidence):
         made = table().assign_attrs(evidence=evidence)
         return plotting.make(figure, {KEY: made}, {})["svg"].decode()
 
@@ -118,9 +115,9 @@ def test_data_that_stand_in_for_others_are_labelled_so(
     assert "in place of photographs" not in labels("own")
 
 
-def test_the_networks_shown_are_those_within_the_limit_that_did_not_diverge() -> None:
+def test_the_networks_shown_are_those_within_the_limit_that_did_not_diverge():
     runs = table()
-    frame = sharpness.frame(settings(PANELS), {KEY: runs}, {})
+    frame = sharpness_grid.frame(settings(PANELS), {KEY: runs}, {})
     shown = frame[(frame["row"] == "run") & (frame["ordinate"] == "test_error")]
     expected = [n for n in range(RUNS) if n % 10 and n != 3]
     assert shown["name"].tolist() == [f"r{n}" for n in expected]
@@ -131,8 +128,8 @@ def test_the_networks_shown_are_those_within_the_limit_that_did_not_diverge() ->
     assert set(shown["radius"]) == {0.002}
 
 
-def test_the_taus_of_panels_and_of_their_groups_are_those_of_scipy() -> None:
-    frame = sharpness.frame(settings(PANELS), {KEY: table()}, {})
+def test_the_taus_of_panels_and_of_their_groups_are_those_of_scipy():
+    frame = sharpness_grid.frame(settings(PANELS), {KEY: table()}, {})
     taus = frame[frame["row"] == "tau"].set_index(["ordinate", "group"])
     runs = frame[frame["row"] == "run"]
     for ordinate in ("test_error", "corrupted_error"):
@@ -147,10 +144,10 @@ def test_the_taus_of_panels_and_of_their_groups_are_those_of_scipy() -> None:
             assert found["low"] < found["tau"] < found["high"]
 
 
-def test_the_legend_says_how_many_networks_of_each_group_are_within_the_limit() -> None:
+def test_the_legend_says_how_many_networks_of_each_group_are_within_the_limit():
     figure = settings(PANELS)
-    frame = sharpness.frame(figure, {KEY: table()}, {})
-    fig = drawn(template, frame, figure)
+    frame = sharpness_grid.frame(figure, {KEY: table()}, {})
+    fig = drawn(sharpness_grid, frame, figure)
     legend = fig.subfigs[0].legends[0]
     texts = [text.get_text() for text in legend.get_texts()]
     assert texts[:2] == ["plain, mixup alpha 0: 8 of 10", "plain, mixup alpha 0.5: 9 of 9"]
@@ -159,20 +156,20 @@ def test_the_legend_says_how_many_networks_of_each_group_are_within_the_limit() 
     assert len(looks) == 4
 
 
-def test_a_group_without_networks_within_the_limit_stands_in_the_legend() -> None:
+def test_a_group_without_networks_within_the_limit_stands_in_the_legend():
     runs, figure = table(), settings(PANELS)
     runs["train_error"] = runs["train_error"].where(runs["augmentation"] == "none", 9.0)
-    frame = sharpness.frame(figure, {KEY: runs}, {})
-    fig = drawn(template, frame, figure)
+    frame = sharpness_grid.frame(figure, {KEY: runs}, {})
+    fig = drawn(sharpness_grid, frame, figure)
     texts = [text.get_text() for text in fig.subfigs[0].legends[0].get_texts()]
     assert "crops, mixup alpha 0.5: 0 of 10" in texts
 
 
-def test_points_drawn_are_those_of_the_csv_on_an_axis_that_has_them_all() -> None:
+def test_points_drawn_are_those_of_the_csv_on_an_axis_that_has_them_all():
     """An average case may be negative, which a logarithmic axis would hide."""
     figure = settings(PANELS, rows=[(name, 0) for name in DEFINITIONS])
-    frame = sharpness.frame(figure, {KEY: table()}, {})
-    axes = drawn(template, frame, figure).axes
+    frame = sharpness_grid.frame(figure, {KEY: table()}, {})
+    axes = drawn(sharpness_grid, frame, figure).axes
     assert [ax.get_xscale() for ax in axes[:4]] == ["log", "log", "symlog", "symlog"]
     places = itertools.product(DEFINITIONS, figure["columns"])
     for ax, (name, y) in zip(axes, places, strict=True):
@@ -184,16 +181,16 @@ def test_points_drawn_are_those_of_the_csv_on_an_axis_that_has_them_all() -> Non
         assert f"= {tau:.2f}".replace("-", "−") in ax.get_title(loc="left")
 
 
-def test_a_shade_is_a_bar_of_colours_and_the_groups_have_the_markers() -> None:
+def test_a_shade_is_a_bar_of_colours_and_the_groups_have_the_markers():
     figure = settings(PANELS, groups=["mixup_alpha"], shade="lr")
-    fig = drawn(template, sharpness.frame(figure, {KEY: table()}, {}), figure)
+    fig = drawn(sharpness_grid, sharpness_grid.frame(figure, {KEY: table()}, {}), figure)
     assert fig.axes[-1].get_ylabel() == "learning rate"
     assert {line.get_color() for line in fig.subfigs[0].legends[0].legend_handles[:2]} == {"0.4"}
 
 
-def test_ranks_have_a_row_per_definition_radius_test_set_and_group() -> None:
+def test_ranks_have_a_row_per_definition_radius_test_set_and_group():
     runs = table()
-    frame = ranks.frame(settings(RANKS), {KEY: runs}, {})
+    frame = intervals.frame(settings(RANKS), {KEY: runs}, {})
     whole = frame[frame["group"] == ""]
     radii = [("worst-adaptive-linf", 0.001), ("worst-adaptive-linf", 0.002)]
     radii.append(("average-standard-l2", 0.05))  # it has one radius
@@ -211,9 +208,9 @@ def test_ranks_have_a_row_per_definition_radius_test_set_and_group() -> None:
     assert len(frame) == 5 * len(whole)
 
 
-def test_the_picture_of_ranks_shows_the_numbers_and_marks_the_signs() -> None:
+def test_the_picture_of_ranks_shows_the_numbers_and_marks_the_signs():
     figure = settings(RANKS)
-    frame = ranks.frame(figure, {KEY: table()}, {})
+    frame = intervals.frame(figure, {KEY: table()}, {})
     axes = drawn(intervals, frame, figure).axes
     for ax, y in zip(axes, RANKS.columns, strict=True):
         rows = frame[(frame["ordinate"] == y) & (frame["group"] == "")]
@@ -225,10 +222,10 @@ def test_the_picture_of_ranks_shows_the_numbers_and_marks_the_signs() -> None:
             assert row["tau"] in points
 
 
-def test_several_experiments_have_their_names_above_their_rows() -> None:
+def test_several_experiments_have_their_names_above_their_rows():
     other = table().assign_attrs(name="other-grid", experiment="recipes-vit-grid")
     declared = plan.Intervals((KEY, "recipes-vit-grid"), **SHARED, **ABOUT)
-    frame = ranks.frame(settings(declared), {KEY: table(), "recipes-vit-grid": other}, {})
+    frame = intervals.frame(settings(declared), {KEY: table(), "recipes-vit-grid": other}, {})
     texts = [t.get_text() for t in drawn(intervals, frame, settings(declared)).axes[0].texts]
     headings = [text for text in texts if "networks" in text]
     assert headings == [
@@ -238,7 +235,7 @@ def test_several_experiments_have_their_names_above_their_rows() -> None:
 
 
 @pytest.mark.parametrize("declared", [PANELS, RANKS])
-def test_without_a_network_within_the_limit_there_is_still_a_figure(declared: Any) -> None:
+def test_without_a_network_within_the_limit_there_is_still_a_figure(declared):
     figure = settings(declared, at_most={"train_error": -1.0})
     files = plotting.make(figure, {KEY: table()}, {})
     with Image.open(io.BytesIO(files["png"])) as picture:
@@ -254,23 +251,23 @@ def test_without_a_network_within_the_limit_there_is_still_a_figure(declared: An
         ({"groups": ["mixup"]}, "'mixup'; did you mean 'mixup_alpha'?"),
     ],
 )
-def test_what_a_table_lacks_is_one_sentence(changes: dict[str, Any], culprit: str) -> None:
+def test_what_a_table_lacks_is_one_sentence(changes, culprit):
     with pytest.raises(FigureError) as error:
-        sharpness.frame(settings(PANELS, **changes), {KEY: table()}, {})
+        sharpness_grid.frame(settings(PANELS, **changes), {KEY: table()}, {})
     assert str(error.value).startswith(f"{KEY} has no ")
     assert culprit in str(error.value)
 
 
-def test_definitions_have_words_and_too_few_networks_no_tau() -> None:
+def test_definitions_have_words_and_too_few_networks_no_tau():
     assert definition_in_words("average-standard-l2") == r"average $\ell_2$, standard"
     words = definition_in_words("worst-normalized-linf")
     assert words == r"worst case $\ell_\infty$, adaptive, logits normalized"
     two = pd.DataFrame({"x": [1.0, 2.0, 3.0], "y": [1.0, 2.0, np.nan]})
-    assert rank_correlations(two, ("x", "y"))[0].reason == "tau(x, y): 2 networks have both"
+    assert tau_of(two).reason == "tau(x, y): 2 networks have both"
     assert groups_of(two, []) == {}
 
 
-def test_large_numbers_on_a_logarithmic_axis_are_powers_of_ten() -> None:
+def test_large_numbers_on_a_logarithmic_axis_are_powers_of_ten():
     ax = Figure().subplots()
     ax.set(xscale="log", xlim=(0.001, 1e8))
     scaled.plain_numbers(ax)

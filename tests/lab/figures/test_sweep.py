@@ -1,4 +1,4 @@
-"""The template `Lines`: what is drawn along a hyper-parameter is what the table says."""
+"""The template `Sweep`: what is drawn along a hyper-parameter is what the table says."""
 
 from typing import Any
 
@@ -9,18 +9,17 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
-from flatlab.lab.figures import lines
-from flatlab.lab.figures.frames import along, training
+from flatlab.lab.figures import curves, sweep
 from flatlab.lab.figures.quantities import FigureError
 from flatlab.lab.figures.style import ORDERED
-from flatlab.lab.plan import Lines
+from flatlab.lab.plan import Curves, Sweep
 from flatlab.stats import over_seeds
 
 mpl.use("Agg")
 RATES, SIZES, SEEDS = (0.01, 0.1), (32, 64, 128), 4
 
 
-def table(**factors: tuple[Any, ...]) -> xr.Dataset:
+def table(**factors):
     """Networks of all combinations, whose quantities tell which of them they are of."""
     factors = factors or {"lr": RATES, "batch_size": SIZES}
     index = pd.MultiIndex.from_product([*factors.values(), range(SEEDS)])
@@ -42,25 +41,25 @@ def table(**factors: tuple[Any, ...]) -> xr.Dataset:
     )
 
 
-def settings(**changes: Any) -> dict[str, Any]:
+def settings(**changes):
     declared: dict[str, Any] = {
         "quantities": ("loss", "sharpness"),
         "labels": {"loss": "the loss", "sharpness": "the sharpness"},
         "along": {"batch_size": ("batch size", "logarithmic")},
         "line": "lr",
     }
-    return Lines("some-grid", title="", caption="", **(declared | changes)).resolved()
+    return Sweep("some-grid", title="", caption="", **(declared | changes)).resolved()
 
 
-def drawn(made: xr.Dataset, **changes: Any) -> tuple[Figure, pd.DataFrame]:
+def drawn(made, **changes):
     figure = settings(**changes)
-    frame = along.frame(figure, {"some-grid": made}, {})
+    frame = sweep.frame(figure, {"some-grid": made}, {})
     fig = Figure(figsize=(7, 3))
-    lines.draw(fig, frame, figure)
+    sweep.draw(fig, frame, figure)
     return fig, frame
 
 
-def test_a_frame_has_every_network_at_its_end_and_the_means_with_their_intervals() -> None:
+def test_a_frame_has_every_network_at_its_end_and_the_means_with_their_intervals():
     made = table()
     frame = drawn(made)[1].set_index("row")
     assert len(frame.loc["run"]) == 2 * made.sizes["run"]
@@ -74,7 +73,7 @@ def test_a_frame_has_every_network_at_its_end_and_the_means_with_their_intervals
             assert (mean["low"], mean["high"]) == pytest.approx(interval)
 
 
-def test_lines_join_the_networks_of_a_seed_and_the_means() -> None:
+def test_lines_join_the_networks_of_a_seed_and_the_means():
     made = table()
     fig, frame = drawn(made)
     assert len(fig.axes) == 2
@@ -91,7 +90,7 @@ def test_lines_join_the_networks_of_a_seed_and_the_means() -> None:
         assert [tick.get_text() for tick in ax.get_xticklabels()] == ["32", "64", "128"]
 
 
-def test_networks_that_diverged_and_values_that_are_missing_do_not_count() -> None:
+def test_networks_that_diverged_and_values_that_are_missing_do_not_count():
     made = table().assign_coords(diverged=("run", np.arange(24) == 0))
     made["loss"][1] = np.nan
     frame = drawn(made)[1]
@@ -102,7 +101,7 @@ def test_networks_that_diverged_and_values_that_are_missing_do_not_count() -> No
     assert texts == ["learning rate 0.01 (2 to 4 networks)", "learning rate 0.1 (4 networks)"]
 
 
-def test_a_column_of_several_has_the_networks_for_which_the_others_are_zero() -> None:
+def test_a_column_of_several_has_the_networks_for_which_the_others_are_zero():
     made = table(lr=(0.1,), mixup=(0.0, 0.5), sam=(0.0, 0.1))
     along = {"mixup": ("mixup", "linear"), "sam": ("SAM", "symmetric")}
     fig, frame = drawn(made, along=along)
@@ -120,7 +119,7 @@ def test_a_column_of_several_has_the_networks_for_which_the_others_are_zero() ->
     assert fig.axes[0].get_ylim() == fig.axes[1].get_ylim()
 
 
-def test_settings_that_were_not_trained_are_an_empty_figure() -> None:
+def test_settings_that_were_not_trained_are_an_empty_figure():
     fig, frame = drawn(table(), where={"lr": 0.5})
     assert frame.empty
     assert [ax.texts[0].get_text() for ax in fig.axes] == ["no networks"] * 2
@@ -134,12 +133,12 @@ def test_settings_that_were_not_trained_are_an_empty_figure() -> None:
         ({"along": {"size": ("x", "linear")}}, "some-grid has no hyper-parameter 'size'"),
     ],
 )
-def test_what_a_table_does_not_have_is_refused_by_name(changes: dict, sentence: str) -> None:
+def test_what_a_table_does_not_have_is_refused_by_name(changes, sentence):
     with pytest.raises(FigureError, match=sentence):
         drawn(table(), **changes)
 
 
-def test_a_logarithmic_axis_spans_the_networks() -> None:
+def test_a_logarithmic_axis_spans_the_networks():
     fig, _ = drawn(table(), logarithmic=("sharpness",))
     assert [ax.get_yscale() for ax in fig.axes] == ["linear", "log"]
     low, high = fig.axes[1].get_ylim()
@@ -147,24 +146,24 @@ def test_a_logarithmic_axis_spans_the_networks() -> None:
     assert high > 24**2
 
 
-def test_curves_of_settings_that_were_not_trained_are_empty_panels() -> None:
-    figure = Lines(
+def test_curves_of_settings_that_were_not_trained_are_empty_panels():
+    figure = Curves(
         "some-grid", quantities=("loss",), where={"lr": 0.5}, title="", caption="", marks=False
     ).resolved()
     made = table().assign(train_loss=table()["loss"])
-    frame = training.frame(figure, {"some-grid": made}, {})
+    frame = curves.frame(figure, {"some-grid": made}, {})
     assert frame.empty
     fig = Figure(figsize=(7, 3))
-    lines.draw(fig, frame, figure)
+    curves.draw(fig, frame, figure)
     assert [text.get_text() for text in fig.axes[0].texts] == ["no values"]
 
 
-def test_curves_are_cut_named_and_titled_as_declared() -> None:
+def test_curves_are_cut_named_and_titled_as_declared():
     made = table(lr=(0.1,), smoothing=(0.0, 0.5)).drop_vars("sharpness")
     made = made.rename(loss="train_loss")
     stopped = np.where(made["smoothing"] == 0, 0, 90)
     made = made.assign_coords(steps=("run", stopped))
-    figure = Lines(
+    figure = Curves(
         "some-grid",
         quantities=("train_loss",),
         until={"smoothing": 0.0},
@@ -173,9 +172,9 @@ def test_curves_are_cut_named_and_titled_as_declared() -> None:
         title="",
         caption="",
     ).resolved()
-    frame = training.frame(figure, {"some-grid": made}, {})
+    frame = curves.frame(figure, {"some-grid": made}, {})
     assert {*frame["setting"]} == {"smoothing 0", "smoothing 0.5"}
     assert {*frame[frame["row"] == "curve"]["iteration"]} == {0}
     fig = Figure(figsize=(7, 3))
-    lines.draw(fig, frame, figure)
+    curves.draw(fig, frame, figure)
     assert fig.axes[0].get_title(loc="left") == "loss so far"

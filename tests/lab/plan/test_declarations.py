@@ -17,7 +17,7 @@ from flatlab.lab.plan.figures import load
 
 EXPERIMENTS = ("vgg-grid", "mlp-grid", "vision-zoo")
 HEAD = """
-from flatlab.lab.plan import CustomFigure, Intervals, Lines, Matrix, Paper, Points, Table
+from flatlab.lab.plan import Curves, CustomFigure, Matrix, Pairs, Paper, Points
 from flatlab.lab.figures import captions
 
 PAPER = Paper(
@@ -53,15 +53,15 @@ def settings_of(loaded):
 
 # What is wrong is one sentence
 
-CURVES = f'"fig2": Lines("vgg-grid", quantities=("mls",), {ABOUT}'
+CURVES = f'"fig2": Curves("vgg-grid", quantities=("mls",), {ABOUT}'
 WRONG = {
     "experiment": (
-        figures_of(f'"fig2": Lines("vgg-gird", quantities=("mls",), {ABOUT})'),
+        figures_of(f'"fig2": Curves("vgg-gird", quantities=("mls",), {ABOUT})'),
         "fig2: unknown experiment 'vgg-gird'; did you mean 'vgg-grid'? "
         "Known: mlp-grid, vgg-grid, vision-zoo",
     ),
     "one of several experiments": (
-        figures_of(f'"fig2": Points(("vgg-grid", "mpl-grid"), pairs=(("a", "b"),), {ABOUT})'),
+        figures_of(f'"fig2": Pairs(("vgg-grid", "mpl-grid"), pairs=(("a", "b"),), {ABOUT})'),
         "fig2: unknown experiment 'mpl-grid'; did you mean 'mlp-grid'?",
     ),
     "too many experiments": (
@@ -69,12 +69,15 @@ WRONG = {
         "fig2: experiments: Matrix shows one, found vgg-grid, mlp-grid",
     ),
     "value": (
-        figures_of(f'"fig2": Points("vgg-grid", correlation="rhoo", {ABOUT})'),
+        figures_of(
+            '"fig2": Points("vgg-grid", panel="a", panels={}, y="y", correlation="rhoo", '
+            f"{ABOUT})"
+        ),
         "fig2: correlation: unknown value 'rhoo'; did you mean 'rho'? Known: ",
     ),
     "range": (figures_of(f"{CURVES}, across=0)"), "fig2: across: expected `int` >= 1, found 0"),
     "one string for several": (
-        figures_of(f'"fig2": Lines("vgg-grid", quantities="mls", {ABOUT})'),
+        figures_of(f'"fig2": Curves("vgg-grid", quantities="mls", {ABOUT})'),
         "fig2: quantities: expected `array`, got `str`, found 'mls'; allowed: list of string",
     ),
     "size": (
@@ -83,7 +86,8 @@ WRONG = {
     ),
     "no template": (
         figures_of('"fig1": {"quantities": ["mls"]}'),
-        "fig1: expected one of Lines, Points, Intervals, Matrix, Table, CustomFigure, found {",
+        "fig1: expected one of Curves, Sweep, Lines, Pairs, SharpnessGrid, Points, Intervals, "
+        "Matrix, CustomFigure, found {",
     ),
     "target": (
         figures_of(f'"figH9": CustomFigure("vgg-grid", {ABOUT})'),
@@ -127,11 +131,11 @@ def test_settings_are_the_whole_declaration_as_plain_data(declared):
         **{"quantities": ["mls"], "where": {"lr": 0.1}, "publication": False},
     }
     defaults = {
-        "selected_by": "flatlab.lab.figures.frames.training",
-        "drawn_by": "flatlab.lab.figures.lines",
+        "selected_by": "flatlab.lab.figures.curves",
+        "drawn_by": "flatlab.lab.figures.curves",
         **{"through_training": True, "correlated": [], "size_inches": [7.1, 4.9]},
         **{"labels": {"mls": "MLS"}, "samples": ["train"], "line": "setting", "axes": {}},
-        **{"across": None, "along": {}, "panels": {}, "marks": True, "looks": {}, "named": []},
+        **{"across": None, "marks": True, "looks": {}, "named": []},
         **{"logarithmic": [], "until": {}, "share": 1.0},
     }
     found = settings_of(loaded)["someone2030_fig2"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import pytest
 import xarray as xr
@@ -11,18 +9,18 @@ import xarray as xr
 from flatlab.lab.tables.columns import Column, UnknownColumn, in_words
 from flatlab.lab.tables.eligibility import NotEligible
 from flatlab.lab.tables.networks import Networks
-from tests.synthetic.tables import Columns, Rule, one, table
+from tests.synthetic.tables import Rule, one, table
 
 SETTINGS = [{"lr": lr, "batch_size": size} for lr in (0.2, 0.1) for size in (8, 32)]
 
 
-def falls(c: Columns) -> np.ndarray:
+def falls(c):
     """With the rate; it rises in training to its largest value, halfway, and is 1 at the start."""
     top = (3 - np.log2(c["lr"]) + c["noise"])[:, None]
     return 1 + (top - 1) * np.minimum(2 * c["time"], 1.5 - c["time"])
 
 
-def per_layer(c: Columns) -> np.ndarray:
+def per_layer(c):
     return np.stack([0 * falls(c) + 7, falls(c) ** 2], axis=-1)
 
 
@@ -35,7 +33,7 @@ RULES: dict[str, Rule] = {
 }
 
 
-def networks(rules: Mapping[str, Rule] | None = None, seeds: int = 6) -> Networks:
+def networks(rules=None, seeds=6):
     made = table(
         *("made-grid", SETTINGS, {**RULES, **(rules or {})}),
         **{"seeds": seeds, "steps": range(0, 101, 10), "layers": ["fc1", "fc2"]},
@@ -56,17 +54,17 @@ def networks(rules: Mapping[str, Rule] | None = None, seeds: int = 6) -> Network
         ),
     ],
 )
-def test_a_column_is_taken_apart(name: str, column: Column) -> None:
+def test_a_column_is_taken_apart(name, column):
     assert Column.of(name) == column
 
 
 @pytest.mark.parametrize("name", ["mls[", "weight_norm]fc1[", ""])
-def test_what_is_no_column_is_refused(name: str) -> None:
+def test_what_is_no_column_is_refused(name):
     with pytest.raises(ValueError, match="one is written like 'log weight_norm"):
         Column.of(name)
 
 
-def test_a_quantity_per_layer_is_that_of_the_last_layer_or_of_a_name_or_a_place() -> None:
+def test_a_quantity_per_layer_is_that_of_the_last_layer_or_of_a_name_or_a_place():
     n = networks()
     last = n.data["weight_norm"].sel(layer="fc2").values
     for name in ("weight_norm", "weight_norm[-1]", "weight_norm[fc2]", "weight_norm[1]"):
@@ -76,7 +74,7 @@ def test_a_quantity_per_layer_is_that_of_the_last_layer_or_of_a_name_or_a_place(
     np.testing.assert_allclose(n.column("log lr"), np.log(n.data["lr"].values))
 
 
-def test_labels_are_those_of_the_dimensions_in_order() -> None:
+def test_labels_are_those_of_the_dimensions_in_order():
     radii = xr.DataArray(
         np.arange(6.0).reshape(1, 2, 3),
         dims=("run", "definition", "radius"),
@@ -90,7 +88,7 @@ def test_labels_are_those_of_the_dimensions_in_order() -> None:
             Column.of(f"sharpness{name}").values(made)
 
 
-def test_times_are_the_end_an_iteration_and_the_extremes() -> None:
+def test_times_are_the_end_an_iteration_and_the_extremes():
     n = networks()
     curves = n.series("mls")
     assert curves.shape == (24, 11)
@@ -107,7 +105,7 @@ def test_times_are_the_end_an_iteration_and_the_extremes() -> None:
             n.at(time).column("mls")
 
 
-def test_selections_are_by_value_by_limit_and_by_level() -> None:
+def test_selections_are_by_value_by_limit_and_by_level():
     n = networks()
     assert (n.count, n.where(lr=0.1).count, n.where(lr=[0.1, 0.2], batch_size=8).count) == (
         24,
@@ -130,7 +128,7 @@ def test_selections_are_by_value_by_limit_and_by_level() -> None:
         n.where(width=3)
 
 
-def test_networks_that_diverged_are_chosen_and_do_not_count() -> None:
+def test_networks_that_diverged_are_chosen_and_do_not_count():
     n = networks()
     n.table["diverged"][:3] = True
     assert (n.count, n.where(lr=0.2).count, int(n.where(lr=0.2).chosen.sum())) == (21, 9, 12)
@@ -138,7 +136,7 @@ def test_networks_that_diverged_are_chosen_and_do_not_count() -> None:
     assert len(n.where(lr=0.2).column("mls")) == 9
 
 
-def test_means_differences_and_steps_are_of_five_networks_at_least() -> None:
+def test_means_differences_and_steps_are_of_five_networks_at_least():
     n = networks()
     at_small, at_large = n.where(lr=0.1), n.where(lr=0.2)
     expected = at_large.column("mls").mean() - at_small.column("mls").mean()
@@ -152,7 +150,7 @@ def test_means_differences_and_steps_are_of_five_networks_at_least() -> None:
     )
 
 
-def test_correlations_say_how_many_networks_they_need() -> None:
+def test_correlations_say_how_many_networks_they_need():
     n = networks()
     rho, beside = n.rho("mls", "lr"), n.rho("mls", "lr").beside
     assert rho.value < -0.95
@@ -169,7 +167,7 @@ def test_correlations_say_how_many_networks_they_need() -> None:
     assert many.ranks("mls", "lr").tau("mls", "lr").value == many.tau("mls", "lr").value
 
 
-def test_an_eigenvalue_needs_iterations_that_converged_wherever_it_is_read() -> None:
+def test_an_eigenvalue_needs_iterations_that_converged_wherever_it_is_read():
     n = networks(seeds=7)
     n.table["hessian_converged"][::9] = 0
     name = "hessian_lambda_max"

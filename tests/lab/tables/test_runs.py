@@ -1,9 +1,8 @@
-"""Tables: nothing lost, nothing mixed up, diverged runs flagged."""
+"""Tables: nothing lost, nothing mixed up, diverged runs flagged; and what is selected of them."""
 
 from __future__ import annotations
 
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +12,15 @@ from flatlab.core import store
 from flatlab.lab.tables.correlations import correlate
 from flatlab.lab.tables.eligibility import shortfall
 from flatlab.lab.tables.runs import collect
-from flatlab.lab.tables.selection import columns_of, end_of_training, hyperparameters
+from flatlab.lab.tables.selection import (
+    end_of_training,
+    hyperparameters,
+    interpolation_begins,
+    through_training,
+)
 from flatlab.stats import Correlations
+from tests.synthetic.curves import EVEN
+from tests.synthetic.curves import table as of_curves
 
 PACKS = {"lr0.1-s0-2": (0.1, [0, 1, 2]), "lr0.2-s0-2": (0.2, [0, 1, 2]), "lr0.2-s3": (0.2, [3])}
 RUNS = [f"lr{lr}-s{seed}" for lr, seeds in PACKS.values() for seed in seeds]
@@ -33,7 +39,7 @@ SETTINGS = {
 }
 
 
-def part(family: str, lr: float, seeds: list[int], checkpoints: int = 1) -> xr.Dataset:
+def part(family, lr, seeds, checkpoints=1):
     """A metric file whose values tell from which run and checkpoint they are."""
     runs = len(seeds)
     value = 1000 * lr + np.array(seeds)[:, None] + 0.001 * np.arange(checkpoints)
@@ -66,12 +72,12 @@ def part(family: str, lr: float, seeds: list[int], checkpoints: int = 1) -> xr.D
     return xr.Dataset(variables, coords=coordinates)
 
 
-def parts(checkpoints: int = 1) -> list[xr.Dataset]:
+def parts(checkpoints=1):
     families = ("geometry", "accuracy")
     return [part(f, *pack, checkpoints) for pack in PACKS.values() for f in families]
 
 
-def test_every_value_of_every_run_is_in_its_place() -> None:
+def test_every_value_of_every_run_is_in_its_place():
     table = collect(parts(), SETTINGS)
     assert list(table["run"].values) == RUNS
     for pack in PACKS.values():
@@ -81,9 +87,10 @@ def test_every_value_of_every_run_is_in_its_place() -> None:
                 there = table[name].sel(run=piece["run"].values)
                 assert (there.values == piece[name].values).all()
     assert list(table["lr"].values) == [0.1] * 3 + [0.2] * 4
+    assert hyperparameters(table) == ["lr"]
 
 
-def test_a_hyper_parameter_of_0_and_of_0_5_is_not_cut_to_0(tmp_path: Path) -> None:
+def test_a_hyper_parameter_of_0_and_of_0_5_is_not_cut_to_0(tmp_path):
     """From files to a file: xarray remembers the type that a number had in a file."""
     strength = {"lr0.1": 0, "lr0.2": 0.5}
     files = []
@@ -98,7 +105,7 @@ def test_a_hyper_parameter_of_0_and_of_0_5_is_not_cut_to_0(tmp_path: Path) -> No
         assert table["strength"].values.tolist() == [strength[run[:5]] for run in RUNS]
 
 
-def test_a_table_is_not_written_in_the_chunks_of_its_packs(tmp_path: Path) -> None:
+def test_a_table_is_not_written_in_the_chunks_of_its_packs(tmp_path):
     files = []
     for number, each in enumerate(parts(checkpoints=3)):
         store.save_dataset(tmp_path / f"{number}.zip", each)
@@ -111,11 +118,11 @@ def test_a_table_is_not_written_in_the_chunks_of_its_packs(tmp_path: Path) -> No
     assert len(arrays) == len({*arrays})
 
 
-def test_the_order_of_the_files_does_not_matter() -> None:
+def test_the_order_of_the_files_does_not_matter():
     xr.testing.assert_identical(collect(parts(), SETTINGS), collect(parts()[::-1], SETTINGS))
 
 
-def test_a_family_that_is_measured_at_the_end_alone_is_missing_before() -> None:
+def test_a_family_that_is_measured_at_the_end_alone_is_missing_before():
     whole, files = collect(parts(3), SETTINGS), parts(3)
     for number in (0, 2):  # geometry, of the first two packs
         files[number] = files[number].isel(checkpoint=[-1])
@@ -128,7 +135,7 @@ def test_a_family_that_is_measured_at_the_end_alone_is_missing_before() -> None:
 
 
 @pytest.mark.parametrize("steps", [[1, 2, 4], [1, 2]])
-def test_a_file_that_lacks_the_end_is_not_joined(steps: list[int]) -> None:
+def test_a_file_that_lacks_the_end_is_not_joined(steps):
     files = parts(3)
     files[0] = files[0].isel(checkpoint=range(len(steps))).assign_coords(checkpoint=steps)
     with pytest.raises(ValueError, match="checkpoint"):
@@ -136,7 +143,7 @@ def test_a_file_that_lacks_the_end_is_not_joined(steps: list[int]) -> None:
 
 
 @pytest.mark.parametrize("accuracy", [98.9, np.nan])
-def test_a_run_below_the_accuracy_is_flagged_and_kept(accuracy: float) -> None:
+def test_a_run_below_the_accuracy_is_flagged_and_kept(accuracy):
     files = parts()
     files[1]["train_accuracy"][1] = accuracy
     table = collect(files, SETTINGS)
@@ -145,9 +152,7 @@ def test_a_run_below_the_accuracy_is_flagged_and_kept(accuracy: float) -> None:
 
 
 @pytest.mark.parametrize("loss", [np.nan, np.inf])
-def test_a_run_whose_loss_is_not_finite_is_flagged_and_left_out_of_correlations(
-    loss: float,
-) -> None:
+def test_a_run_whose_loss_is_not_finite_is_flagged_and_left_out_of_correlations(loss):
     files = parts()
     files[1]["train_loss"][0] = loss
     table = collect(files, SETTINGS)
@@ -159,24 +164,10 @@ def test_a_run_whose_loss_is_not_finite_is_flagged_and_left_out_of_correlations(
     assert rho.item() == pytest.approx(np.corrcoef(chosen["mls"], chosen["train_loss"])[0, 1])
 
 
-@pytest.mark.parametrize(("checkpoints", "averaged"), [(1, 1), (10, 1), (40, 2), (100, 5)])
-def test_the_end_is_the_last_twentieth_of_the_checkpoints(checkpoints: int, averaged: int) -> None:
-    table = collect(parts(checkpoints), SETTINGS)
-    expected = table["mls"].values[:, -averaged:, 0].mean(axis=1)
-    assert end_of_training(table)["mls"].values == pytest.approx(expected)
-
-
-def test_a_column_of_a_quantity_per_layer_is_the_last_layer() -> None:
-    chosen = end_of_training(collect(parts(), SETTINGS))
-    columns = columns_of(chosen, ["mls", "weight_norm"])
-    assert columns["weight_norm"] == pytest.approx(2 * columns["mls"])
-    assert hyperparameters(chosen) == ["lr"]
-
-
-def test_the_correlations_are_those_of_the_table_with_their_intervals() -> None:
+def test_the_correlations_are_those_of_the_table_with_their_intervals():
     chosen = end_of_training(collect(parts(), SETTINGS))
     correlations = correlate(collect(parts(), SETTINGS))
-    columns = columns_of(chosen, ["mls", "sharpness"])
+    columns = {name: chosen[name].values for name in ("mls", "sharpness")}
     rho = Correlations(columns, list(chosen["setting"].values)).rho("mls", "sharpness")
     here = correlations.sel(kind="pooled", x="mls", y="sharpness")
     assert here["rho"].item() == pytest.approx(rho.value)
@@ -184,7 +175,7 @@ def test_the_correlations_are_those_of_the_table_with_their_intervals() -> None:
 
 
 @pytest.mark.parametrize("lacks", range(len(PACKS)))
-def test_what_a_family_measures_is_missing_for_a_pack_that_lacks_it(lacks: int) -> None:
+def test_what_a_family_measures_is_missing_for_a_pack_that_lacks_it(lacks):
     """Whichever pack it is; everything else is that of the whole table."""
     whole, files = collect(parts(), SETTINGS), parts()
     left_out = files.pop(2 * lacks)
@@ -197,14 +188,14 @@ def test_what_a_family_measures_is_missing_for_a_pack_that_lacks_it(lacks: int) 
     assert (table["train_loss"] == whole["train_loss"]).all()
 
 
-def test_a_family_without_a_run_of_the_other_is_an_error() -> None:
+def test_a_family_without_a_run_of_the_other_is_an_error():
     files = parts()
     files[1] = files[1].isel(run=[0, 1])
     with pytest.raises(ValueError, match="run"):
         collect(files, SETTINGS)
 
 
-def test_a_table_says_how_much_it_has() -> None:
+def test_a_table_says_how_much_it_has():
     table = collect(parts(), SETTINGS)
     extent = "7 mlp networks on digits, 9 iterations each"
     assert table.attrs["extent"] == f"{extent}; 3 more not trained"
@@ -216,7 +207,7 @@ def test_a_table_says_how_much_it_has() -> None:
     assert collect(parts(), cut).attrs["extent"] == extent
 
 
-def test_runs_that_did_not_converge_are_left_out_and_counted() -> None:
+def test_runs_that_did_not_converge_are_left_out_and_counted():
     why = {"lr0.2-s0": "finished", "lr0.2-s1": "diverged"}
     files = [
         part.assign_coords(ended=("run", [why.get(run, "stopped") for run in part["run"].values]))
@@ -232,3 +223,60 @@ def test_runs_that_did_not_converge_are_left_out_and_counted() -> None:
         in table.attrs["extent"]
     )
     assert shortfall(table) == "of 10 networks 3 are not trained, 1 diverged, 1 did not converge"
+
+
+# Which runs and checkpoints are selected
+
+
+def test_all_runs_end_alike_where_only_some_were_kept_densely():
+    runs = of_curves(checkpoints=EVEN)
+    expected = runs["mls"].sel(samples="train").isel(checkpoint=-1)
+    np.testing.assert_array_equal(end_of_training(runs)["mls"], expected)
+
+
+def test_the_end_is_the_last_twentieth_of_the_iterations_however_checkpoints_are_spaced():
+    steps = (0, 500, 900, 949, 960, 1000)
+    runs = of_curves(checkpoints=steps, dense=6)
+    expected = runs["mls"].sel(samples="train", checkpoint=[960, 1000]).mean("checkpoint")
+    np.testing.assert_allclose(end_of_training(runs)["mls"], expected)
+
+
+def test_a_table_of_losses_and_accuracies_alone_has_no_sample_sets():
+    runs = of_curves(checkpoints=EVEN)
+    alone = runs.drop_dims("samples")
+    expected = end_of_training(runs)["train_loss"].drop_vars("samples")
+    xr.testing.assert_equal(end_of_training(alone)["train_loss"], expected)
+
+
+def test_a_run_that_was_trained_for_less_ends_at_its_own_last_checkpoint():
+    runs = of_curves(checkpoints=(0, 500, 1000), dense=6)
+    short = runs["lr"] == 0.05
+    runs = runs.where(~short | (runs["checkpoint"] <= 500)).assign_coords(diverged=runs["diverged"])
+    end, train = end_of_training(runs)["mls"], runs["mls"].sel(samples="train")
+    np.testing.assert_array_equal(end[short.values], train.sel(checkpoint=500)[short.values])
+    np.testing.assert_array_equal(end[~short.values], train.sel(checkpoint=1000)[~short.values])
+
+
+def test_a_table_without_a_run_that_did_not_diverge_has_an_empty_end():
+    runs = of_curves(seeds=2, checkpoints=(0, 10))
+    assert end_of_training(runs.assign_coords(diverged=~runs["diverged"])).sizes["run"] == 0
+
+
+def test_trends_are_of_the_first_five_seeds_that_did_not_diverge():
+    runs = of_curves("vgg-grid")
+    runs["diverged"][1] = True
+    chosen = through_training(runs, {"batch_size": 20, "lr": 0.05})
+    assert list(chosen["seed"].values) == [0, 2, 3, 4]
+    assert set(chosen["setting"].values) == {"lr0.05-b20"}
+
+
+def test_interpolation_begins_where_the_mean_loss_over_the_seeds_is_below_a_hundredth():
+    loss = xr.DataArray(
+        [[0.5, 0.011, 0.005, 0.02], [0.5, 0.005, 0.014, 0.001]],
+        dims=("run", "checkpoint"),
+        coords={"checkpoint": [0, 10, 20, 30]},
+    )
+    assert interpolation_begins(loss) == 10
+    assert interpolation_begins(loss[1:]) == 10
+    assert interpolation_begins(loss[:1]) == 20
+    assert np.isnan(interpolation_begins(loss + 1))

@@ -59,11 +59,11 @@ LOOP |= {"settings": {"lr": [0.1, 0.5], "width": [4, 5]}, "seeds": ["0-2"]}
 LOOP |= {"exclude": [{"lr": 0.1, "width": 5}]}
 FILES = {**SHARED, "kind": "files", "files": "checkpoints/*.pt", "runs": "runs.csv"}
 FIGURES = """
-from flatlab.lab.plan import Paper, Points
+from flatlab.lab.plan import Pairs, Paper
 
 PAPER = Paper(title="Mine", citation="mine", cited="Mine")
 FIGURES = {
-    "fig1": Points("mine-loop", pairs=(("mls", "my_score"),), title="mine", caption="Mine."),
+    "fig1": Pairs("mine-loop", pairs=(("mls", "my_score"),), title="mine", caption="Mine."),
 }
 """
 

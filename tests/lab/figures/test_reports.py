@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from flatlab.core.schema import PlanError
-from flatlab.lab.figures import spectra
+from flatlab.lab.figures import reports as template
 
 
 def spectrum(factor=1.0):
@@ -79,13 +79,13 @@ def test_a_picture_has_all_files_and_its_csv_is_what_is_drawn(name):
     from PIL import Image
 
     kind, reports = ("landscape" if name == "plane" else name), REPORTS[name]
-    files = spectra.pictures(kind, reports)
+    files = template.pictures(kind, reports)
     assert {*files} == {"csv", "pdf", "svg", "png"}
-    assert files == spectra.pictures(kind, reports)  # the same bytes every time
+    assert files == template.pictures(kind, reports)  # the same bytes every time
     frame = pd.read_csv(io.BytesIO(files["csv"]))
     if "units" in frame:
         frame["units"] = frame["units"].astype(object).fillna("")
-    expected = spectra.KINDS[kind].frame(reports).reset_index(drop=True)
+    expected = template.KINDS[kind].frame(reports).reset_index(drop=True)
     if kind == "barriers":
         frame = frame.astype({"network": str, "other": str})
         expected = expected.astype({"network": str, "other": str})
@@ -97,15 +97,15 @@ def test_a_picture_has_all_files_and_its_csv_is_what_is_drawn(name):
 
 
 def test_the_frames_have_the_numbers_of_the_reports():
-    frame = spectra.spectrum_frame(REPORTS["spectrum"])
+    frame = template.spectrum_frame(REPORTS["spectrum"])
     after = frame[(frame.report == "after") & (frame.matrix == "gauss-newton")]
     assert after["value"].tolist() == [8, 2]
     assert after["rank"].tolist() == [1, 2]
-    plane = spectra.landscape_frame({"plane": landscape(2)})
+    plane = template.landscape_frame({"plane": landscape(2)})
     losses = plane[plane.network.isna()]
     assert losses.loss.tolist() == (losses["first"] ** 2 + losses["second"] ** 2).tolist()
     assert plane[plane.network.notna()]["first"].tolist() == [0, 1]
-    along = dict(list(spectra.run_frame({"run": run()}).groupby("quantity")["value"]))
+    along = dict(list(template.run_frame({"run": run()}).groupby("quantity")["value"]))
     assert {*along} == {"loss", "hessian_lambda_max", "largest_eigenvalue"}
     assert along["largest_eigenvalue"].tolist() == [3, 2, 1]
 
@@ -119,10 +119,10 @@ def test_nothing_of_a_picture_lies_over_another_part_or_outside_of_it():
 
     long = {f"{what}-{'name' * 6}": spectrum(n + 1) for n, what in enumerate(("first", "second"))}
     blocks = {n: report.assign_coords(block=["layer" * 8]) for n, report in long.items()}
-    frame = spectra.spectrum_frame(blocks)
+    frame = template.spectrum_frame(blocks)
     with mpl.rc_context(STYLE):
         fig = Figure(figsize=(4.8, 2.7), layout="constrained")
-        spectra.draw_spectrum(fig, frame, "A headline")
+        template.draw_spectrum(fig, frame, "A headline")
         fig.draw_without_rendering()
     whole, legend = fig.bbox, fig.legends[0].get_window_extent()
     assert legend.x0 >= whole.x0
@@ -137,15 +137,15 @@ def test_nothing_of_a_picture_lies_over_another_part_or_outside_of_it():
 
 
 def test_what_a_report_does_not_have_is_refused_in_a_sentence():
-    assert spectra.kinds_of(spectrum()) == ["spectrum", "density"]
-    assert spectra.kinds_of(landscape(1)) == ["landscape"]
-    assert spectra.kinds_of(barriers()) == ["barriers"]
-    assert spectra.kinds_of(run()) == ["run"]
+    assert template.kinds_of(spectrum()) == ["spectrum", "density"]
+    assert template.kinds_of(landscape(1)) == ["landscape"]
+    assert template.kinds_of(barriers()) == ["barriers"]
+    assert template.kinds_of(run()) == ["run"]
     with pytest.raises(PlanError, match="line has no picture density; those it has: landscape"):
-        spectra.pictures("density", {"line": landscape(1)})
+        template.pictures("density", {"line": landscape(1)})
     with pytest.raises(PlanError, match="did you mean 'spectrum'"):
-        spectra.pictures("spectrun", {"one": spectrum()})
+        template.pictures("spectrun", {"one": spectrum()})
     with pytest.raises(PlanError, match="lines and planes"):
-        spectra.pictures("landscape", {"line": landscape(1), "plane": landscape(2)})
+        template.pictures("landscape", {"line": landscape(1), "plane": landscape(2)})
     with pytest.raises(PlanError, match="did you mean 'loss'"):
-        spectra.pictures("run", {"run": run()}, ["lost"])
+        template.pictures("run", {"run": run()}, ["lost"])

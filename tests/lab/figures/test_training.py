@@ -1,32 +1,55 @@
-"""Training curves: their frame, lines, legends and marks."""
+"""Training curves: their frame, lines, legends and marks; and every figure that shows grids."""
 
 from __future__ import annotations
 
+import io
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
+from matplotlib.figure import Figure
 
 from flatlab.core.registry import imported, keys_of
+from flatlab.lab import figures as plotting
 from flatlab.lab import plan
-from flatlab.lab.figures import labels, style
+from flatlab.lab.figures import intervals, labels, pairs, render, style
 from flatlab.lab.figures.axes import log_spaced
-from flatlab.lab.figures.frames.training import spread
+from flatlab.lab.figures.curves import spread
 from flatlab.lab.figures.quantities import FigureError
 from flatlab.lab.plan.declarations import labels_of
-from flatlab.lab.tables.selection import through_training
+from flatlab.lab.tables.correlations import correlate
+from flatlab.lab.tables.selection import end_of_training, through_training
+from flatlab.papers.beyond import fig1
 from tests.synthetic.curves import (
     CHEN2024,
     CHEN2026,
     EVEN,
     LOG_SPACED,
+    NETWORKS,
     ON_TEST,
+    THOROUGH,
     curves_of,
+    declared,
     drawn,
     runs_of,
     table,
     titles,
 )
+
+
+@pytest.fixture(scope="module")
+def tables():
+    made = {grid: table(grid) for grid in NETWORKS}
+    made["vgg-grid"]["diverged"][1] = True
+    made["vgg-grid"]["bound_by_norm"].loc[{"norm": "operator"}] = np.nan  # costly: nobody asked
+    return made
+
+
+@pytest.fixture(scope="module")
+def correlations(tables):
+    return {grid: correlate(table) for grid, table in tables.items()}
 
 
 @pytest.mark.parametrize(
@@ -41,14 +64,12 @@ from tests.synthetic.curves import (
         ([], False),
     ],
 )
-def test_the_axis_of_iterations_follows_the_spacing_of_the_checkpoints(
-    checkpoints, logarithmic
-) -> None:
+def test_the_axis_of_iterations_follows_the_spacing_of_the_checkpoints(checkpoints, logarithmic):
     assert log_spaced(list(checkpoints)) is logarithmic
 
 
 @pytest.mark.parametrize("checkpoints", [LOG_SPACED, EVEN])
-def test_a_frame_has_each_run_and_their_median_and_mean_at_every_checkpoint(checkpoints) -> None:
+def test_a_frame_has_each_run_and_their_median_and_mean_at_every_checkpoint(checkpoints):
     runs = table(checkpoints=checkpoints)
     frame = spread(runs, ["mls", "train_loss"], {"batch_size": 20})
     lines = frame[frame["row"] == "curve"]
@@ -69,7 +90,7 @@ def test_a_frame_has_each_run_and_their_median_and_mean_at_every_checkpoint(chec
     assert len(lines.groupby(["setting", "quantity"])) == 6
 
 
-def test_every_panel_draws_the_rows_of_the_frame_and_nothing_else(tables) -> None:
+def test_every_panel_draws_the_rows_of_the_frame_and_nothing_else(tables):
     names = CHEN2026
     frame = spread(tables["vgg-grid"], names, {"lr": 0.1})
     axes = drawn(frame, titles(names)).axes
@@ -94,7 +115,7 @@ def test_every_panel_draws_the_rows_of_the_frame_and_nothing_else(tables) -> Non
             np.testing.assert_array_equal(drawn_run, expected_run)
 
 
-def test_the_legend_says_of_how_few_runs_a_mean_is(tables) -> None:
+def test_the_legend_says_of_how_few_runs_a_mean_is(tables):
     frame = spread(tables["vgg-grid"], ["mls"], {"lr": 0.1, "batch_size": 20})
     curve = frame["row"] == "curve"
     frame.loc[curve, "runs"] = [0.0, 2.0] + [5.0] * (int(curve.sum()) - 2)
@@ -102,7 +123,7 @@ def test_the_legend_says_of_how_few_runs_a_mean_is(tables) -> None:
     assert texts[0].get_text().endswith("(2 to 5 runs)")
 
 
-def test_vertical_marks_stand_where_interpolation_begins(tables) -> None:
+def test_vertical_marks_stand_where_interpolation_begins(tables):
     frame = spread(tables["mlp-grid"], ["mls"])
     windows = frame[frame["row"] == "window"]
     assert len(windows) >= 4
@@ -118,7 +139,7 @@ def test_vertical_marks_stand_where_interpolation_begins(tables) -> None:
         assert begins == chosen["checkpoint"].values[(loss < 1e-2).values][0]
 
 
-def test_the_legend_says_how_many_runs_a_line_is_of(tables) -> None:
+def test_the_legend_says_how_many_runs_a_line_is_of(tables):
     frame = spread(tables["vgg-grid"], ["mls"], {"batch_size": 20})
     legend = drawn(frame, {"mls": "MLS"}).legends[0]
     assert [text.get_text() for text in legend.get_texts()] == [
@@ -134,13 +155,13 @@ def test_the_legend_says_how_many_runs_a_line_is_of(tables) -> None:
     assert first == "learning rate (5 runs each)"
 
 
-def test_lines_are_in_the_order_of_their_hyperparameters() -> None:
+def test_lines_are_in_the_order_of_their_hyperparameters():
     settings = dict.fromkeys(spread(table(), ["mls"])["setting"])
     values = [tuple(float(part.split()[-1]) for part in words.split(", ")) for words in settings]
     assert values == [(0.05, 20), (0.1, 8), (0.1, 20), (0.1, 32), (0.2, 20)]
 
 
-def test_a_gap_is_a_gap_and_a_value_between_two_gaps_has_a_marker() -> None:
+def test_a_gap_is_a_gap_and_a_value_between_two_gaps_has_a_marker():
     runs = table(checkpoints=EVEN, samples=("test", "misclassified"))
     runs["mls"].loc[{"samples": "misclassified"}] = runs["mls"].sel(samples="test").values
     empty = [5, 9, 11, 12]
@@ -156,7 +177,7 @@ def test_a_gap_is_a_gap_and_a_value_between_two_gaps_has_a_marker() -> None:
     assert 10 in line.get_markevery()
 
 
-def test_a_mean_is_over_the_runs_that_have_a_value() -> None:
+def test_a_mean_is_over_the_runs_that_have_a_value():
     runs = table(checkpoints=EVEN)
     chosen = (runs["lr"] == 0.2) & (runs["seed"] == 2)
     runs["mls"] = runs["mls"].where(~chosen | (runs["checkpoint"] < 50_000))
@@ -169,7 +190,7 @@ def test_a_mean_is_over_the_runs_that_have_a_value() -> None:
     np.testing.assert_allclose(late["mean"], expected)
 
 
-def test_losses_and_accuracies_say_of_which_samples_they_are(tables) -> None:
+def test_losses_and_accuracies_say_of_which_samples_they_are(tables):
     where = {"lr": 0.1, "batch_size": 20}
     names = ON_TEST
     frame = spread(tables["vgg-grid"], names, where, ("test", "misclassified"))
@@ -179,7 +200,7 @@ def test_losses_and_accuracies_say_of_which_samples_they_are(tables) -> None:
     assert list(found["g"]) == ["test", "misclassified"]
 
 
-def test_another_settings_checkpoints_are_no_gaps() -> None:
+def test_another_settings_checkpoints_are_no_gaps():
     runs = table(checkpoints=EVEN)
     sparse = runs["lr"] == 0.05
     runs = runs.where(~sparse | (runs["checkpoint"] % 10_000 == 0)).assign_coords(
@@ -192,7 +213,7 @@ def test_another_settings_checkpoints_are_no_gaps() -> None:
 
 
 @pytest.mark.parametrize("case", ["one seed", "one checkpoint", "two", "infinite", "NaN", "zero"])
-def test_odd_tables_are_drawn(case: str) -> None:
+def test_odd_tables_are_drawn(case):
     steps = {"one checkpoint": (12_000,), "two": (0, 12_000)}.get(case, LOG_SPACED)
     runs = table(seeds=1 if case == "one seed" else 6, checkpoints=steps)
     names = CHEN2024
@@ -209,7 +230,7 @@ def test_odd_tables_are_drawn(case: str) -> None:
         assert all(any(t.get_text() == "no values" for t in ax.texts) for ax in axes)
 
 
-def test_a_selection_without_runs_is_drawn_as_such() -> None:
+def test_a_selection_without_runs_is_drawn_as_such():
     frame = spread(table(seeds=1), ["mls"], {"lr": 7.0})
     assert frame.empty
     fig = drawn(frame, {"mls": "MLS"})
@@ -228,19 +249,19 @@ def test_a_selection_without_runs_is_drawn_as_such() -> None:
         ),
     ],
 )
-def test_what_a_table_does_not_have_is_one_sentence(asked, sentence) -> None:
+def test_what_a_table_does_not_have_is_one_sentence(asked, sentence):
     with pytest.raises(FigureError) as error:
         spread(table(seeds=1), **{"quantities": ["mls"], **asked})
     assert str(error.value).startswith(f"vgg-grid has {sentence}")
 
 
-def test_a_label_is_that_of_the_definition_unless_a_figure_has_its_own() -> None:
+def test_a_label_is_that_of_the_definition_unless_a_figure_has_its_own():
     """Planning reads it from the syntax of the file that measuring imports."""
     families = (imported("metrics", key) for key in keys_of("metrics"))
     defined = {n: q.label for family in families for n, q in family.QUANTITIES.items() if q.label}
     assert labels_of([*defined, "none"]) == defined
     assert labels_of(["weight_norm[fc1]", "mls[conv1]"]) == {"mls[conv1]": "MLS"}
-    own = plan.Lines("a-grid", quantities=("mls", "g"), labels={"g": "g²"}, title="", caption="")
+    own = plan.Curves("a-grid", quantities=("mls", "g"), labels={"g": "g²"}, title="", caption="")
     assert own.resolved()["labels"] == {"mls": "MLS", "g": "g²"}
 
 
@@ -253,11 +274,11 @@ def test_a_label_is_that_of_the_definition_unless_a_figure_has_its_own() -> None
         (r"relative flatness $\kappa x$", "relative\n" + r"flatness $\kappa x$"),
     ],
 )
-def test_a_long_label_has_several_lines(label: str, lines: str) -> None:
+def test_a_long_label_has_several_lines(label, lines):
     assert labels.in_lines(label) == lines
 
 
-def test_labels_of_matrices_fit_their_panels() -> None:
+def test_labels_of_matrices_fit_their_panels():
     """A word that is wider than a panel would run into the next one."""
     shown = [f.settings for f in plan.figures() if f.settings["drawn_by"].endswith(".matrix")]
     assert shown
@@ -265,3 +286,138 @@ def test_labels_of_matrices_fit_their_panels() -> None:
         for name in settings["quantities"]:
             text = re.sub(r"\$.*?\$", "x", labels.label_of(settings, name))
             assert max(map(len, text.split())) <= 11, name
+
+
+# Every figure that is drawn of grids
+
+
+@pytest.mark.parametrize("figure", plan.figures(), ids=lambda figure: figure.target)
+def test_every_figure_is_made_and_its_csv_holds_its_frame(
+    figure, tables, correlations, monkeypatch
+):
+    """And again to the same bytes, where a figure's code is not another's.
+
+    In one format: test_figures.py of plotting asks the others of one figure.
+    """
+    if any(key not in tables for key in figure.experiments):
+        pytest.skip("of an experiment that these tests have no table of")
+    settings = figure.settings
+    if settings["drawn_by"].endswith("matrix"):
+        settings["quantities"] = settings["quantities"][:3]  # nine by nine take long
+    shown = {key: tables[key] for key in figure.experiments}
+    given = [settings, shown, {key: correlations[key] for key in figure.correlated}]
+    thorough = figure.target in THOROUGH
+    with monkeypatch.context() as only:
+        only.setattr(render, "FORMATS", ("svg",))
+        files = plotting.make(*given)
+        assert set(files) == {"csv", *render.FORMATS}
+        if thorough:
+            assert plotting.make(*given) == files
+    back = pd.read_csv(io.BytesIO(files["csv"]), keep_default_na=False, na_values=[""])
+    frame = plotting.frame_of(*given).replace("", np.nan)
+    pd.testing.assert_frame_equal(back, frame, check_dtype=False)
+
+
+def test_figures_of_all_grids_show_each_of_them(tables, correlations):
+    """Sensitivity against its bounds: the points and correlations of the tables."""
+    settings = declared("chen2026_fig4")
+    frame = pairs.frame(settings, tables, correlations)
+    fig = Figure(figsize=(11, 7), layout="constrained")
+    pairs.draw(fig, frame, settings)
+    axes = np.reshape(fig.axes, (2, 3))
+    for column, (grid, runs) in enumerate(tables.items()):
+        end = end_of_training(runs)
+        for row, (x, y) in enumerate(settings["pairs"]):
+            lines = axes[row, column].lines
+            points = np.concatenate([line.get_xydata() for line in lines])
+            expected = zip(end[x].values, end[y].values, strict=True)
+            assert sorted(map(tuple, points)) == sorted(expected)
+            rho = correlations[grid]["rho"].sel(kind="pooled", x=x, y=y).item()
+            text = axes[row, column].texts[0].get_text()
+            assert text.startswith(rf"$\rho$ = {rho:.2f}".replace("-", "−"))
+
+
+def test_the_stability_of_a_layer_is_its_sensitivity_over_its_bound(tables):
+    runs = tables["vgg-grid"]
+    frame = fig1.frame({}, {"vgg-grid": runs}, {})
+    one = through_training(runs, {"lr": 0.2}).sel(samples="train", layer="conv2")
+    ratio = (one["mls_per_layer"] / one["layer_bound"]).median("run")[1:]
+    rows = frame[(frame["layer"] == "conv2") & (frame["row"] == "curve")]
+    rows = rows[rows["setting"] == "learning rate 0.2, batch size 20"]
+    np.testing.assert_allclose(rows["median"], ratio)
+    violated = frame[frame["row"] == "violated"].set_index("layer")["mean"]
+    assert violated["conv1"] == pytest.approx(0.2)
+    assert violated["fc1"] == 0
+    fig = Figure(figsize=(11, 7), layout="constrained")
+    fig1.draw(fig, frame, {})
+    titles = [ax.get_title(loc="left") for ax in fig.axes]
+    assert titles[0].endswith("  conv1, weights shared")
+    assert titles[6].endswith("  fc2, the theory applies")
+    assert "20 %" in fig.axes[0].texts[0].get_text()
+
+
+def test_a_panel_is_titled_with_the_architecture_and_without_its_options():
+    about = {"name": "sweep", "data": "digits"}
+    networks = {
+        "a": "mlp (width 16) and mlp (width 32) and lenet5",
+        "b": "vgg (widths 8-pool, hidden 32-32)",
+        "c": "vgg",
+    }
+    tables = {key: xr.Dataset(attrs={**about, "network": name}) for key, name in networks.items()}
+    assert labels.headings({**tables, "d": xr.Dataset(attrs=about)}) == {
+        "a": "perceptron and LeNet-5 on images of digits",
+        "b": "VGG on images of digits (b)",
+        "c": "VGG on images of digits (c)",
+        "d": "sweep on images of digits",
+    }
+
+
+def test_conventions_are_correlations_of_the_end_of_training(tables, correlations):
+    settings = declared("beyond_fig2")
+    frame = intervals.frame(settings, tables, {}).set_index(["experiment", "kind", "x", "y"])
+    titles = labels.headings(tables)
+    for grid, runs in tables.items():
+        about = titles[grid]
+        for kind in ("pooled", "within"):
+            row = frame.loc[(about, kind, "root_sharpness", "mls")]
+            known = correlations[grid].sel(kind=kind, x="root_sharpness", y="mls")
+            assert row["rho"] == pytest.approx(known["rho"].item())
+            assert row["runs"] == correlations[grid].attrs["runs"]
+        end = end_of_training(runs)
+        bound = end["bound_by_norm"].sel(norm="frobenius", bound="d")
+        expected = np.corrcoef(end["mls"], bound)[0, 1]
+        row = frame.loc[(about, "pooled", "mls", "bound_d frobenius")]
+        assert row["rho"] == pytest.approx(expected)
+    missing = frame.loc[(titles["vgg-grid"], "pooled", "mls", "bound_d operator")]
+    assert np.isnan(missing["rho"])
+    assert missing["runs"] == 0
+    fig = Figure(figsize=(11, 7), layout="constrained")
+    intervals.draw(fig, frame.reset_index(), settings)
+    assert [text.get_text() for text in fig.axes[1].texts] == ["undefined"]
+    dots = [
+        x for line in fig.axes[0].lines if line.get_marker() != "None" for x in line.get_xdata()
+    ]
+    values = frame.loc[titles["mlp-grid"]]["rho"]
+    assert sorted(dots) == pytest.approx(sorted(values))
+
+
+def test_correlations_through_training_are_those_of_each_checkpoint(tables):
+    grids = {grid: tables[grid] for grid in ("mlp-grid", "vgg-grid")}
+    frame = plotting.frame_of(declared("beyond_fig3"), grids, {})
+    for grid, runs in grids.items():
+        chosen = through_training(runs).sel(samples="train")
+        about = labels.headings(grids)[grid]
+        here = frame[(frame["experiment"] == about) & (frame["kind"] == "pooled")]
+        assert sorted(set(here["iteration"])) == [s for s in chosen["checkpoint"].values if s > 0]
+        at = chosen.isel(checkpoint=1)
+        row = here[(here["x"] == "mls") & (here["iteration"] == at["checkpoint"].item())]
+        assert row["rho"].item() == pytest.approx(np.corrcoef(at["mls"], at["bound_d"])[0, 1])
+        assert row["low"].item() < row["rho"].item() < row["high"].item()
+        assert row["runs"].item() == at.sizes["run"]
+
+
+def test_each_architecture_is_named_once_whatever_its_options():
+    keys = (
+        "vgg (widths 4) and resnet (widths 6) and resnet (widths 6, normalization none) on cifar10"
+    )
+    assert labels.networks_of(keys) == "VGG and ResNet on CIFAR-10"

@@ -1,0 +1,68 @@
+"""Template `Pairs`: a point per network, one quantity against another, and their correlation."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from flatlab.lab.figures import axes as scaled
+from flatlab.lab.figures import labels, style
+from flatlab.lab.figures.points import OfSettings, Panel, draw_panels
+from flatlab.lab.figures.quantities import networks_in
+from flatlab.lab.figures.render import Settings, Tables
+
+
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+    """Rows `run`: a network's two quantities.  Rows `rho`: their correlation and its interval, and
+    those within settings and adjusted for the training loss.
+    """
+    parts, titles = [], labels.headings(tables)
+    for experiment, table in tables.items():
+        networks = networks_in(table)
+        names, settings = networks.data["run"].values, labels.in_words(networks.data)
+        for x, y in figure["pairs"]:
+            head = {"experiment": titles[experiment], "x": x, "y": y}
+            values = {"x_value": networks.values(x), "y_value": networks.values(y)}
+            runs = {"name": names, "setting": settings, **values}
+            parts.append(pd.DataFrame({"row": "run", **head, **runs}))
+            pair = correlations[experiment].sel(x=x, y=y)
+            rho = {name: [float(pair[name].sel(kind="pooled"))] for name in ("rho", "low", "high")}
+            rho |= {kind: [float(pair["rho"].sel(kind=kind))] for kind in style.OTHER_KINDS}
+            parts.append(pd.DataFrame({"row": "rho", **head, **rho}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
+    """A row per pair, a column per experiment."""
+    looks = OfSettings(frame[frame["row"] == "run"])
+    across = figure["across"] or len(set(frame["experiment"]))
+    draw_panels(fig, [*_panels(frame, figure)], looks, across, _finish)
+
+
+def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
+    panels = frame.groupby(["x", "y", "experiment"])
+    experiments = dict.fromkeys(frame["experiment"])
+    for (x, y), experiment in itertools.product(figure["pairs"], experiments):
+        rows = panels.get_group((x, y, experiment)).set_index("row")
+        points = rows.loc[["run"]].drop(columns=["x", "y"])
+        numbers: Any = rows.loc["rho"]
+        yield Panel(
+            points.rename(columns={"x_value": "x", "y_value": "y"}),
+            (labels.title_of(figure, x), labels.title_of(figure, y)),
+            numbers,
+            "rho",
+            {kind: numbers[kind] for kind in style.OTHER_KINDS},
+            heading="" if (x, y) != tuple(figure["pairs"][0]) else experiment,
+        )
+
+
+def _finish(ax: Any, panel: Panel, narrow: bool) -> None:
+    """Room for the correlation, which stands in the panel."""
+    scaled.limit(ax, "x", panel.points["x"], ticks=4)
+    scaled.limit(ax, "y", panel.points["y"], headroom=style.HEADROOM / 2, ticks=4)
+    x_title, y_title = panel.titles
+    ax.set_xlabel(x_title, fontsize=6.5)
+    ax.set_ylabel(y_title)
+    ax.text(0.03, 0.97, panel.correlation, transform=ax.transAxes, va="top", fontsize=6)
+    ax.set_title(panel.heading, loc="left")

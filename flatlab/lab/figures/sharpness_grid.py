@@ -1,0 +1,117 @@
+"""Template `SharpnessGrid`: sharpness against errors, a row per definition, with Kendall's tau."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from flatlab.lab.figures.labels import headings, label_of, values_in_words
+from flatlab.lab.figures.points import (
+    OfFactors,
+    Panel,
+    correlation_above,
+    draw_panels,
+    groups_of,
+    scales,
+)
+from flatlab.lab.figures.quantities import definition_in_words, networks_in
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.tables.eligibility import FEWEST_RANKED
+from flatlab.stats.estimate import Estimate, undefined
+from flatlab.stats.ranks import Ranks
+
+
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+    """Rows `run`: a network in a panel.  Rows `tau`: Kendall's tau of a panel or of a `group` of
+    its networks, with its interval, over so many `networks`.  Rows `count`: how many of the
+    networks `of` an experiment, or of a group, are shown.
+    """
+    parts, titles = [], headings(tables)
+    for experiment, table in tables.items():
+        factors = [name for name in (*figure["groups"], figure["size"], figure["shade"]) if name]
+        every = networks_in(table, figure["aliases"])
+        kept = every.at_most(**figure["at_most"]).rows[every.rows]
+        about = pd.DataFrame({name: every.factor(name) for name in ("run", *factors)})
+        about = about.rename(columns={"run": "name"})
+        head = {"experiment": titles[experiment]}
+        for key, rows in {(): about, **groups_of(about, figure["groups"])}.items():
+            values = dict(zip(figure["groups"], key, strict=False))
+            numbers = {"networks": kept[rows.index].sum(), "of": len(rows)}
+            group = {"group": values_in_words(figure, values), **values, **numbers}
+            parts.append(pd.DataFrame([{"row": "count", **head, **group}]))
+        for (definition, index), y in itertools.product(figure["rows"], figure["columns"]):
+            values = {"x": every.values(at_radius(definition, index)), "y": every.values(y)}
+            radii = every.values(at_radius(definition, index, "radius"))
+            radius = float(radii[0]) if len(radii) else np.nan
+            place = {**head, "definition": definition, "radius_index": index, "radius": radius}
+            points = about.assign(**values)[kept]
+            both = points.assign(row="run"), taus(points, figure).assign(row="tau")
+            parts += [each.assign(ordinate=y, **place) for each in both]
+    return pd.concat(parts, ignore_index=True)
+
+
+def at_radius(definition: str, index: int, name: str = "at_radius") -> str:
+    """The column of sharpness by one definition, at its radius of this number.
+
+    name: or of another of these quantities, `radius`, the radius itself.
+    """
+    return f"sharpness_{name}[{definition}, {index}]"
+
+
+def taus(points: pd.DataFrame, figure: Settings) -> pd.DataFrame:
+    """Kendall's tau of the columns x and y over all networks, then over each of their groups."""
+    rows = []
+    for key, chosen in {(): points, **groups_of(points, figure["groups"])}.items():
+        tau = tau_of(chosen)
+        low, high = tau.interval()
+        group = values_in_words(figure, dict(zip(figure["groups"], key, strict=False)))
+        rows.append([group, tau.value, low, high, tau.n])
+    return pd.DataFrame(rows, columns=["group", "tau", "low", "high", "networks"])
+
+
+def tau_of(points: pd.DataFrame) -> Estimate:
+    """Kendall's tau-a of the columns x and y, over the networks for which both are finite."""
+    values = points[["x", "y"]].astype(float)
+    kept = values[np.isfinite(values).all(axis=1)]
+    if len(kept) < FEWEST_RANKED:
+        return undefined("tau(x, y)", f"tau(x, y): {len(kept)} networks have both")
+    return Ranks({name: kept[name].to_numpy() for name in ("x", "y")}, None).tau("x", "y")
+
+
+def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
+    """A row per definition and radius, a column per experiment and ordinate."""
+    panels = [*_panels(frame, figure)]
+    across = figure["across"] or len(panels) // len(figure["rows"])
+    draw_panels(fig, panels, OfFactors(frame, figure), across, _finish)
+
+
+def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
+    place = ["experiment", "ordinate", "definition", "radius_index"]
+    columns = [*itertools.product(dict.fromkeys(frame["experiment"]), figure["columns"])]
+    for (definition, index), (experiment, y) in itertools.product(figure["rows"], columns):
+        rows = frame[(frame[place] == [experiment, y, definition, index]).all(axis=1)]
+        points, taus = (rows[rows["row"] == row] for row in ("run", "tau"))
+        (_, numbers), *_ = taus[taus["group"] == ""].iterrows()
+        case, scale, *rest = definition_in_words(definition).split(", ")
+        radius = ", ".join([*rest, rf"$\rho$ = {numbers['radius']:g}"])
+        first = (definition, index) == tuple(figure["rows"][0]) and y == figure["columns"][0]
+        inside = taus["tau"][taus["group"] != ""].dropna()
+        ends = [f"{end:.2f}".replace("-", "−") for end in (inside.min(), inside.max())]
+        yield Panel(
+            points,
+            (f"{case}, {scale}\n{radius}", label_of(figure, y)),
+            numbers,
+            "tau",
+            heading=experiment if first else "",
+            remark=f"groups {ends[0]} to {ends[1]}" if len(inside) > 1 else "",
+            logarithmic=("x", "y") if y in figure["logarithmic"] else ("x",),
+        )
+
+
+def _finish(ax: Any, panel: Panel, narrow: bool) -> None:
+    x = panel.points["x"][np.isfinite(panel.points["x"])]
+    scales(ax, panel, positive=len(x) > 0 and x.min() > 0)
+    ax.tick_params(labelsize=6, which="both", width=0.5, length=2, pad=1.5)
+    correlation_above(ax, panel, narrow)
