@@ -22,7 +22,8 @@ GROUPS = ("Look at results", "Measure networks", "Plan and run", "Publish")
 WIDTH = 80
 GONE = {
     "train": "an experiment of kind `loop` trains run by run with your function, and resumes "
-    "(docs/studies.md)"
+    "(docs/studies.md)",
+    "prove-equal": "in a clone of the project: python -m tools.prove_equal OLD_CHECKOUT",
 }
 """Commands that there were, and what to use instead."""
 

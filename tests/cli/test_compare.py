@@ -11,7 +11,7 @@ import pytest
 from flatlab.core import store
 from flatlab.lab import plan
 from flatlab.lab.claims.records import read_verdicts
-from flatlab.lab.publish import comparison
+from flatlab.lab.publish.compare import compare
 from flatlab.lab.publish.scoreboard import OUTCOMES
 from tests.synthetic import verdicts as synthetic
 from tests.synthetic.verdicts import estimate, verdicts, write_verdicts
@@ -37,7 +37,7 @@ def write(folder, *claims, target=TARGET, **about):
 
 def compared(a, b):
     before, after = ([read_verdicts(write(name, *side))] for name, side in (("a", a), ("b", b)))
-    return comparison.compare(before, after)
+    return compare(before, after)
 
 
 def moved(before, after):

@@ -13,6 +13,7 @@ import xarray as xr
 from safetensors.numpy import save
 
 from flatlab.core import store
+from tests.refusals import refusal
 
 
 def example():
@@ -69,6 +70,16 @@ def test_the_archive_is_a_plain_zip_of_stored_files(tmp_path):
         assert {entry.compress_type for entry in archive.infolist()} == {zipfile.ZIP_STORED}
 
 
+def saved(kind, folder):
+    """A file, and how it is loaded."""
+    if kind == "dataset":
+        store.save_dataset(path := folder / "a.zarr.zip", example())
+        return path, store.load_dataset
+    arrays = {"w": np.arange(64.0), "b": np.ones(3)}
+    store.save_weights(path := folder / "a.safetensors", arrays, {"runs": ["a"]})
+    return path, store.load_weights
+
+
 RULE = "rebuild it with: snakemake --force {}"
 OWN = "no rule makes it: make it anew, or get it back"
 
@@ -76,32 +87,21 @@ OWN = "no rule makes it: make it anew, or get it back"
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.999])
 @pytest.mark.parametrize("kind", ["dataset", "weights"])
 def test_a_changed_byte_is_an_error_that_names_the_file_and_the_remedy(kind, share, tmp_path):
-    path = tmp_path / ("a.zarr.zip" if kind == "dataset" else "a.safetensors")
-    if kind == "dataset":
-        store.save_dataset(path, example())
-    else:
-        store.save_weights(path, {"w": np.arange(64.0), "b": np.ones(3)}, {"runs": ["a"]})
+    path, load = saved(kind, tmp_path)
     content = bytearray(path.read_bytes())
     content[int(share * (len(content) - 1))] ^= 0x10
     path.write_bytes(content)
-    load = store.load_dataset if kind == "dataset" else store.load_weights
-    with pytest.raises(store.StoreError) as error:
-        load(path)
-    assert str(path) in str(error.value)
-    assert OWN in str(error.value)
+    message = refusal(store.StoreError, load, path)
+    assert str(path) in message
+    assert OWN in message
 
 
 @pytest.mark.parametrize("length", [0, 5, 60, 500])
-def test_a_truncated_file_is_an_error(length, tmp_path):
-    for name, load in (("a.zarr.zip", store.load_dataset), ("a.safetensors", store.load_weights)):
-        path = tmp_path / name
-        if name == "a.zarr.zip":
-            store.save_dataset(path, example())
-        else:
-            store.save_weights(path, {"w": np.arange(640.0)})
-        path.write_bytes(path.read_bytes()[:length])
-        with pytest.raises(store.StoreError, match="damaged"):
-            load(path)
+@pytest.mark.parametrize("kind", ["dataset", "weights"])
+def test_a_truncated_file_is_an_error(kind, length, tmp_path):
+    path, load = saved(kind, tmp_path)
+    path.write_bytes(path.read_bytes()[:length])
+    assert "damaged" in refusal(store.StoreError, load, path)
 
 
 @pytest.mark.parametrize(
@@ -120,24 +120,20 @@ def test_a_missing_or_damaged_file_says_how_it_can_be_had(name, remedy, tmp_path
     """Nobody is told to rebuild a file of their own by a rule: there is none."""
     monkeypatch.chdir(tmp_path)
     path = Path(f"{name}.zarr.zip")
-    with pytest.raises(store.StoreError) as error:
-        store.load_dataset(path)
+    message = refusal(store.StoreError, store.load_dataset, path)
     build = remedy.replace("rebuild", "build").replace("--force ", "").format(path)
-    assert str(error.value).startswith(f"{path} does not exist; {build}")
+    assert message.startswith(f"{path} does not exist; {build}")
     store.replace(path, b"damaged")
-    with pytest.raises(store.StoreError) as error:
-        store.load_dataset(path)
-    assert str(error.value).startswith(f"{path} is damaged (")
-    assert f"; {remedy.format(path)}" in str(error.value)
+    message = refusal(store.StoreError, store.load_dataset, path)
+    assert message.startswith(f"{path} is damaged (")
+    assert f"; {remedy.format(path)}" in message
 
 
 def test_a_file_of_another_format_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("flatlab.core.store.STORE_VERSION", store.STORE_VERSION + 1)
     store.save_dataset(tmp_path / "a.zarr.zip", example())
     monkeypatch.undo()
-    with pytest.raises(
-        store.StoreError, match=r"has format \d+, but this version of flatlab reads"
-    ):
+    with pytest.raises(store.StoreError, match=r"has format \d+, but this version of flatlab"):
         store.load_dataset(tmp_path / "a.zarr.zip")
 
 
@@ -245,11 +241,8 @@ def test_older_files_are_read_under_the_present_names_of_quantities(tmp_path):
     values = {"mean_norm": 1.0, "mean_norm_error": 0.1, "output_norm": 2.0, "output_frobenius": 2.1}
     store.save_dataset(tmp_path / "a.zarr.zip", xr.Dataset(values))
     back = store.load_dataset(tmp_path / "a.zarr.zip")
-    assert {name: float(back[name]) for name in back} == {
-        "mls": 1.0,
-        "mls_error": 0.1,
-        "output_norm": 2.0,
-    }
+    present = {"mls": 1.0, "mls_error": 0.1, "output_norm": 2.0}
+    assert {name: float(back[name]) for name in back} == present
     store.save_dataset(tmp_path / "a.zarr.zip", back)
     assert store.load_dataset(tmp_path / "a.zarr.zip").identical(back)
 

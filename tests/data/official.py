@@ -7,7 +7,6 @@ import pickle
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -41,17 +40,17 @@ class Official:
     unpacked: dict[str, bytes] = field(default_factory=dict)
 
     @property
-    def torchvision(self) -> Any:
+    def torchvision(self):
         import torchvision
 
         return getattr(torchvision.datasets, self.kind)
 
 
-def md5(content: bytes) -> str:
+def md5(content):
     return hashlib.md5(content).hexdigest()
 
 
-def fashion_mnist() -> Official:
+def fashion_mnist():
     files, inputs, labels = {}, {}, {}
     for split, part, count in (("train", "train", 5), ("test", "t10k", 3)):
         inputs[split] = (np.arange(count * 784) % 251).reshape(count, 28, 28).astype(np.uint8)
@@ -80,7 +79,7 @@ def fashion_mnist() -> Official:
     )
 
 
-def _packed(contents: dict[str, bytes]) -> bytes:
+def _packed(contents):
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for name, content in {**contents, "readme.html": b"read me"}.items():
@@ -90,7 +89,7 @@ def _packed(contents: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def cifar(number: int) -> Official:
+def cifar(number):
     """CIFAR-10, of five batches, or CIFAR-100, of one, whose labels are called fine."""
     ten = number == 10
     train = [f"data_batch_{batch}" for batch in range(1, 6)] if ten else ["train"]

@@ -20,9 +20,8 @@ def digits():
 
 def rows(inputs, labels):
     """Images with their labels as sortable rows."""
-    return sorted(
-        (*image.ravel().tolist(), int(label)) for image, label in zip(inputs, labels, strict=True)
-    )
+    pairs = zip(inputs, labels, strict=True)
+    return sorted((*image.ravel().tolist(), int(label)) for image, label in pairs)
 
 
 @pytest.fixture
@@ -90,9 +89,8 @@ def test_components_have_mean_0_and_variance_1_by_themselves(classes, digits):
     torch.testing.assert_close(spread[varies], torch.ones_like(spread[varies]))
     assert not splits.test.inputs.flatten(1)[:, ~varies].any()
     columns = varies.numpy()
-    train, test = (
-        of_classes(digits, part, classes).reshape(-1, 64)[:, columns] for part in ("train", "test")
-    )
+    both = (of_classes(digits, part, classes) for part in ("train", "test"))
+    train, test = (part.reshape(-1, 64)[:, columns] for part in both)
     expected = (test - train.mean(0)) / train.std(0)
     np.testing.assert_allclose(splits.test.inputs.flatten(1)[:, columns], expected, rtol=1e-12)
 
@@ -119,10 +117,8 @@ def test_channels_have_mean_0_and_variance_1_over_all_training_images():
 
 
 def test_grey_images_have_one_channel(digits):
-    channels, all_ = (
-        prepare(digits, {"classes": [3, 8], "scaling": scaling})
-        for scaling in ("channels", "standardized")
-    )
+    both = ({"classes": [3, 8], "scaling": scaling} for scaling in ("channels", "standardized"))
+    channels, all_ = (prepare(digits, settings) for settings in both)
     assert torch.equal(channels.train.inputs, all_.train.inputs)
     assert torch.equal(channels.test.inputs, all_.test.inputs)
 
@@ -138,9 +134,7 @@ def test_moments_do_not_depend_on_how_many_samples_are_in_memory(scaling, monkey
 
 
 @pytest.mark.parametrize("scaling", ["unit", "standardized", "channels", "components"])
-def test_a_scale_is_a_factor_and_the_first_samples_are_scaled_by_the_moments_of_all(
-    scaling, digits
-):
+def test_a_scale_is_a_factor_and_all_samples_have_the_same_moments(scaling, digits):
     settings = {"classes": "all", "scaling": scaling}
     whole, larger = prepare(digits, settings), prepare(digits, {**settings, "scale": 1.5})
     for part in ("train", "test"):

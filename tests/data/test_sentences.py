@@ -7,14 +7,14 @@ import pytest
 from flatlab.data import DataError
 from flatlab.data._sentences import Pairs
 from tests.data.sentences import HANS, LABELS, MNLI, tsv
+from tests.refusals import refusal
 
 
 @pytest.fixture
 def mnli(tmp_path):
     rows = [(str(n), *row) for n, row in enumerate(MNLI)]
-    return tsv(
-        tmp_path / "dev_matched.tsv", ("index", "sentence1", "sentence2", "gold_label"), rows
-    )
+    names = ("index", "sentence1", "sentence2", "gold_label")
+    return tsv(tmp_path / "dev_matched.tsv", names, rows)
 
 
 @pytest.fixture
@@ -54,23 +54,14 @@ def test_a_choice_is_fixed_by_its_seed(mnli):
 
 
 def test_what_does_not_fit_is_one_sentence(mnli, hans, tmp_path):
-    def refusal(*arguments):
-        with pytest.raises(DataError) as caught:
-            Pairs(*arguments)
-        return str(caught.value)
-
-    assert "dev.tsv is missing; put the published sentences there" in refusal(
-        tmp_path / "dev.tsv", LABELS, {}
-    )
-    assert "unknown label 'contradiction'; the outputs are yes, no" in refusal(
-        mnli, ["yes", "no"], {}
-    ).replace("'entailment'", "'contradiction'")
-    assert "has no column 'genre'; it has index, sentence1" in refusal(mnli, LABELS, {"genre": "x"})
-    assert "no labelled pairs of sentences with heuristic constituent" in refusal(
-        hans, LABELS, {"heuristic": "constituent"}
-    )
-    assert "has no column 'gold_label'" in refusal(
-        tsv(tmp_path / "test.tsv", ("sentence1", "sentence2"), [("a", "b")]), LABELS, {}
-    )
     (tmp_path / "bad.jsonl").write_text("{")
-    assert "is not a line of JSON for each pair" in refusal(tmp_path / "bad.jsonl", LABELS, {})
+    unlabelled = tsv(tmp_path / "test.tsv", ("sentence1", "sentence2"), [("a", "b")])
+    for path, labels, where, words in (
+        (tmp_path / "dev.tsv", LABELS, {}, "dev.tsv is missing; put the published sentences there"),
+        (mnli, ["yes", "no"], {}, "; the outputs are yes, no"),
+        (mnli, LABELS, {"genre": "x"}, "has no column 'genre'; it has index, sentence1"),
+        (hans, LABELS, {"heuristic": "constituent"}, "sentences with heuristic constituent"),
+        (unlabelled, LABELS, {}, "has no column 'gold_label'"),
+        (tmp_path / "bad.jsonl", LABELS, {}, "is not a line of JSON for each pair"),
+    ):
+        assert words in refusal(DataError, Pairs, path, labels, where)

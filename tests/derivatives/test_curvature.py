@@ -1,7 +1,5 @@
 """Largest eigenvalues of the Hessian and of the Gauss-Newton matrix against the whole matrices."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,6 @@ import xarray as xr
 from torch import nn
 
 import flatlab
-from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.hessian_products import gauss_newton_product, hessian_product, trainable
 from flatlab.derivatives.lanczos import RESIDUAL, largest_eigenvalue
 from flatlab.lab.train import train_packs
@@ -19,6 +16,7 @@ from flatlab.metrics._quantity import Samples, Settings
 from flatlab.metrics.hessian import Options, measure
 from tests.lab.train.packs import images, settings
 from tests.networks.small_networks import LOSSES
+from tests.refusals import refused
 from tests.synthetic.packs import asked, of_split
 
 # torch warns of itself when it first differentiates forward, which torch.func.hessian does
@@ -68,9 +66,8 @@ def test_products_are_those_of_the_whole_matrices(activation, sizes, loss, mlp, 
     """Also in batches of different sizes, each of which weighs as much as it has samples."""
     model, x = mlp(WIDTHS, seed=2, activation=activation), normal(SAMPLES, WIDTHS[0])
     batches = list(zip(x.split(sizes), one_hot().split(sizes), strict=True))
-    for product, matrix in zip(
-        (hessian_product, gauss_newton_product), matrices(model, x, one_hot(), loss), strict=True
-    ):
+    both = matrices(model, x, one_hot(), loss)
+    for product, matrix in zip((hessian_product, gauss_newton_product), both, strict=True):
         apply = product(model, batches, loss_of(loss))
         ours = torch.stack([apply(unit) for unit in torch.eye(len(matrix), dtype=torch.float64)])
         torch.testing.assert_close(ours, matrix, rtol=1e-10, atol=1e-12)
@@ -80,33 +77,12 @@ def test_products_are_those_of_the_whole_matrices(activation, sizes, loss, mlp, 
 def test_eigenvalues_are_the_largest_of_the_whole_matrices(activation, loss, mlp, normal):
     model, x = mlp(WIDTHS, seed=4, activation=activation), normal(SAMPLES, WIDTHS[0])
     found = flatlab.measure(model, x, one_hot(), families=["hessian"], **loss)
-    for name, matrix in zip(
-        ("hessian", "gauss_newton"), matrices(model, x, one_hot(), loss), strict=True
-    ):
+    both = matrices(model, x, one_hot(), loss)
+    for name, matrix in zip(("hessian", "gauss_newton"), both, strict=True):
         largest = torch.linalg.eigvalsh(matrix)[-1].item()
         assert found[f"{name}_lambda_max"].item() == pytest.approx(largest, rel=RESIDUAL)
         assert found[f"{name}_residual"].item() <= RESIDUAL
         assert found[f"{name}_converged"].item() == 1
-
-
-def test_a_linear_network_has_the_eigenvalue_of_its_inputs(normal):
-    """f = W x with half the squared error: H = I x mean(x x^T); with mean-mse 2/N times that."""
-    model, x = nn.Linear(5, 3, bias=False, dtype=torch.float64), normal(20, 5)
-    largest = torch.linalg.eigvalsh(x.T @ x / 20)[-1].item()
-    targets = normal(20, 3, seed=1)
-    for loss, factor in (("half-mse", 1), ("mean-mse", 2 / 3)):
-        found = flatlab.measure(model, x, targets, families=["hessian"], loss=loss)
-        assert found.hessian_lambda_max.item() == pytest.approx(factor * largest, rel=1e-6)
-        assert found.gauss_newton_lambda_max.item() == pytest.approx(factor * largest, rel=1e-6)
-
-
-def test_a_classifier_of_two_classes_at_even_odds():
-    """Of one sample x at p = (1/2, 1/2): P has the eigenvalue 1/2, and H = P x x x^T."""
-    model = nn.Linear(3, 2, bias=False, dtype=torch.float64)
-    nn.init.zeros_(model.weight)
-    x = torch.tensor([[1.0, 2.0, 2.0]], dtype=torch.float64)
-    found = flatlab.measure(model, x, torch.tensor([1]), families=["hessian"], loss="cross-entropy")
-    assert found.hessian_lambda_max.item() == pytest.approx(9 / 2)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -176,20 +152,16 @@ def test_batch_norm_is_that_of_the_samples_or_the_running_one_as_asked(mode, nor
     model.eval()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     x = normal(SAMPLES, 4)
-    found = flatlab.measure(
-        model, x, one_hot(), families=["hessian"], batch_norm=mode, batch_size=4
-    )
+    how = {"families": "hessian", "batch_norm": mode, "batch_size": 4}
+    found = flatlab.measure(model, x, one_hot(), **how)
     assert not any(module.training for module in model.modules())
     assert all(torch.equal(before[n], tensor) for n, tensor in model.state_dict().items())
     if mode == "train":
         model[1] = OfTheBatch(model[1])
-    whole, gauss_newton = matrices(model, x, one_hot(), LOSSES["half-mse"])
-    assert found.hessian_lambda_max.item() == pytest.approx(
-        torch.linalg.eigvalsh(whole)[-1].item(), rel=RESIDUAL
-    )
-    assert found.gauss_newton_lambda_max.item() == pytest.approx(
-        torch.linalg.eigvalsh(gauss_newton)[-1].item(), rel=RESIDUAL
-    )
+    both = matrices(model, x, one_hot(), LOSSES["half-mse"])
+    for name, matrix in zip(("hessian", "gauss_newton"), both, strict=True):
+        largest = torch.linalg.eigvalsh(matrix)[-1].item()
+        assert found[f"{name}_lambda_max"].item() == pytest.approx(largest, rel=RESIDUAL)
 
 
 def test_frozen_and_unused_parameters_are_no_part_of_it(mlp, normal):
@@ -204,15 +176,11 @@ def test_frozen_and_unused_parameters_are_no_part_of_it(mlp, normal):
 
 
 def test_what_has_no_loss_or_draws_at_random_is_refused(mlp, normal):
-    x = normal(SAMPLES, WIDTHS[0])
-    with pytest.raises(MeasureError, match="needs targets"):
-        flatlab.measure(mlp(WIDTHS), x, families=["hessian"])
-    with pytest.raises(MeasureError, match=r"model\.eval"):
-        flatlab.measure(
-            nn.Sequential(mlp(WIDTHS), nn.Dropout()).train(), x, one_hot(), families=["hessian"]
-        )
-    with pytest.raises(MeasureError, match="curvature"):
-        flatlab.measure(mlp(WIDTHS), x, one_hot(), families=["hessian"], curvature=["fisher"])
+    model, x, how = mlp(WIDTHS), normal(SAMPLES, WIDTHS[0]), {"families": "hessian"}
+    refused("needs targets", flatlab.measure, model, x, **how)
+    refused("curvature", flatlab.measure, model, x, one_hot(), curvature=["fisher"], **how)
+    dropping = nn.Sequential(model, nn.Dropout()).train()
+    refused("model.eval", flatlab.measure, dropping, x, one_hot(), **how)
 
 
 def test_a_warm_start_saves_products_and_changes_no_eigenvalue(mlp, normal):

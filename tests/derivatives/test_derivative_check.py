@@ -1,6 +1,4 @@
-"""What is wrong with derivatives is found before anything is measured."""
-
-from __future__ import annotations
+"""What is wrong with derivatives is found before anything is measured; kinks say nothing."""
 
 import numpy as np
 import pytest
@@ -13,9 +11,9 @@ import flatlab
 from flatlab.core.registry import imported, keys_of, measures_samples
 from flatlab.derivatives import derivative_check
 from flatlab.derivatives.derivative_check import check_derivatives
-from flatlab.derivatives.differences import Point, compared
+from flatlab.derivatives.differences import STEPS, VALUE_STEPS, Point, compared
 from flatlab.losses import loss_of
-from tests.refusals import refusal
+from tests.refusals import refused
 from tests.synthetic.differences import hessian_by_differences
 
 KINDS = {"function", "gradient", "hessian", "gauss-newton", "inputs"}
@@ -23,48 +21,37 @@ CLOSED_FORMS = {"linear", "diagonal"}
 """They read the weights of one layer, and call no network."""
 
 
-class OnceDifferentiable(torch.autograd.Function):
-    """sin, whose backward pass has no derivative."""
-
+class Sine(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x)
         return x.sin()
+
+
+class OnceDifferentiable(Sine):
+    """Its backward pass has no derivative."""
 
     @staticmethod
     @once_differentiable
     def backward(ctx, gradient):
-        (x,) = ctx.saved_tensors
-        return gradient * x.cos()
+        return gradient * ctx.saved_tensors[0].cos()
 
 
-class WrongTwice(torch.autograd.Function):
-    """sin, whose backward pass is right and is differentiated wrongly."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x.sin()
+class WrongTwice(Sine):
+    """Its backward pass is right and is differentiated wrongly."""
 
     @staticmethod
     def backward(ctx, gradient):
-        (x,) = ctx.saved_tensors
-        cos = x.cos()
+        cos = ctx.saved_tensors[0].cos()
         return gradient * (2 * cos - cos.detach().clone())
 
 
-class WrongOnce(torch.autograd.Function):
-    """sin with the gradient of 1.1 sin."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x.sin()
+class WrongOnce(Sine):
+    """With the gradient of 1.1 sin."""
 
     @staticmethod
     def backward(ctx, gradient):
-        (x,) = ctx.saved_tensors
-        return 1.1 * gradient * x.cos()
+        return 1.1 * gradient * ctx.saved_tensors[0].cos()
 
 
 class Activation(nn.Module):
@@ -92,13 +79,13 @@ def measured(model, x, y, *families, **options):
     return flatlab.measure(model, x, y, families=families, loss="cross-entropy", **options)
 
 
+TRACES = {"flatness": ["traces"], "hessian_traces": "exact"}
+CURVATURE = ("hessian_lambda_max", "gauss_newton_lambda_max", "hessian_trace")
+
+
 def true_values(model, x, y):
-    hessian, gauss_newton = hessian_by_differences(model, x, F.one_hot(y, 3).to(x))
-    return (
-        float(torch.linalg.eigvalsh(hessian)[-1]),
-        float(torch.linalg.eigvalsh(gauss_newton)[-1]),
-        float(hessian.trace()),
-    )
+    both = hessian_by_differences(model, x, F.one_hot(y, 3).to(x))
+    return [*(float(torch.linalg.eigvalsh(each)[-1]) for each in both), float(both[0].trace())]
 
 
 @pytest.mark.parametrize("family", keys_of("metrics"))
@@ -120,7 +107,7 @@ def takes_gradients(family):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_random_function_is_refused_by_every_family(family):
     model = network(lambda x: F.dropout(x, 0.5))
-    assert "draws at random" in refusal(flatlab.MeasureError, measured, model, *samples(), family)
+    refused("draws at random", measured, model, *samples(), family)
 
 
 def test_draws_that_are_rare_are_found(monkeypatch):
@@ -131,14 +118,13 @@ def test_draws_that_are_rare_are_found(monkeypatch):
     passes = [model(x[:4]) for _ in range(2)]
     assert torch.equal(*passes)
     torch.manual_seed(3)
-    assert "draws at random" in refusal(flatlab.MeasureError, measured, model, x, y, "hessian")
+    refused("draws at random", measured, model, x, y, "hessian")
 
 
 @pytest.mark.parametrize("family", [f for f in FAMILIES if takes_gradients(f)])
 def test_a_wrong_gradient_is_refused_by_every_family_that_takes_one(family):
-    message = refusal(flatlab.MeasureError, measured, network(WrongOnce.apply), *samples(), family)
-    assert "layer '1' (Activation)" in message
-    assert "gradients" in message
+    words = ["layer '1' (Activation)", "gradients"]
+    refused(words, measured, network(WrongOnce.apply), *samples(), family)
 
 
 def test_the_derivatives_of_a_large_network_are_compared_on_one_sample(monkeypatch):
@@ -152,34 +138,18 @@ def test_the_derivatives_of_a_large_network_are_compared_on_one_sample(monkeypat
     measured(network(counted, torch.float32), *samples(dtype=torch.float32), "hessian")
     assert 1 in sizes
     assert sizes[0] > 1  # whether samples are mixed needs more
-    refused = refusal(
-        flatlab.MeasureError, measured, network(WrongOnce.apply), *samples(), "hessian"
-    )
-    assert "layer '1' (Activation)" in refused
+    wrong = network(WrongOnce.apply)
+    refused("layer '1' (Activation)", measured, wrong, *samples(), "hessian")
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("function", [OnceDifferentiable.apply, WrongTwice.apply])
 def test_second_derivatives_that_are_wrong_or_missing_are_differences_of_gradients(function, dtype):
     x, y = samples(dtype=dtype)
-    report = measured(
-        network(function, dtype),
-        x,
-        y,
-        "hessian",
-        "flatness",
-        flatness=["traces"],
-        hessian_traces="exact",
-    )
-    largest, gauss_newton, trace = true_values(network(), *samples())
-    if dtype == torch.float32:
-        largest, gauss_newton, trace = true_values(
-            network(torch.sin, dtype).double(), x.double(), y
-        )
+    report = measured(network(function, dtype), x, y, "hessian", "flatness", **TRACES)
+    expected = true_values(network(torch.sin, dtype).double(), x.double(), y)
     digits = 1e-5 if dtype == torch.float32 else 1e-7
-    assert float(report["hessian_lambda_max"]) == pytest.approx(largest, rel=digits)
-    assert float(report["gauss_newton_lambda_max"]) == pytest.approx(gauss_newton, rel=digits)
-    assert float(report["hessian_trace"]) == pytest.approx(trace, rel=digits)
+    assert [float(report[name]) for name in CURVATURE] == pytest.approx(expected, rel=digits)
     assert "differences of gradients (relative error" in report.attrs["derivatives"]
     assert "layer '1' (Activation)" in report.attrs["derivatives"]
     assert "derivatives" not in measured(network(), *samples(), "hessian").attrs
@@ -195,12 +165,9 @@ def test_products_with_the_jacobian_are_differences_of_outputs_then():
 
 def test_relative_flatness_behind_such_a_layer_is_refused_by_name():
     x, y = samples()
-    message = refusal(
-        flatlab.MeasureError, measured, network(OnceDifferentiable.apply), x, y, "flatness"
-    )
-    assert "layer '0'" in message
-    last = measured(network(OnceDifferentiable.apply), x, y, "flatness", flatness_layers=["2"])
-    right = measured(network(), x, y, "flatness", flatness_layers=["2"])
+    model = network(OnceDifferentiable.apply)
+    refused("layer '0'", measured, model, x, y, "flatness")
+    last, right = (measured(m, x, y, "flatness", flatness_layers=["2"]) for m in (model, network()))
     assert last["kappa_trace"].values[-1] == right["kappa_trace"].values[-1]
 
 
@@ -232,9 +199,7 @@ def test_without_differences_that_settle_there_is_no_eigenvalue():
     nn.init.constant_(model[0].bias, 3.0)
     x, y = samples()
     x[0] = 0
-    message = refusal(flatlab.MeasureError, measured, model, x, y, "hessian")
-    assert "do not settle" in message
-    assert "layer '1' (Hardsigmoid)" in message
+    refused(["do not settle", "layer '1' (Hardsigmoid)"], measured, model, x, y, "hessian")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -243,12 +208,9 @@ def test_weight_normalization_is_measured_rightly(wrap):
     torch.manual_seed(1)
     model = nn.Sequential(wrap(nn.Linear(6, 5)), nn.Tanh(), wrap(nn.Linear(5, 3))).double().eval()
     x, y = samples()
-    how = {"flatness": ["traces"], "hessian_traces": "exact"}
-    report = measured(model, x, y, "hessian", "flatness", **how)
-    largest, gauss_newton, trace = true_values(model, x, y)
-    assert float(report["hessian_lambda_max"]) == pytest.approx(largest, rel=1e-6)
-    assert float(report["gauss_newton_lambda_max"]) == pytest.approx(gauss_newton, rel=1e-6)
-    assert float(report["hessian_trace"]) == pytest.approx(trace, rel=1e-7)
+    report = measured(model, x, y, "hessian", "flatness", **TRACES)
+    found = [float(report[name]) for name in CURVATURE]
+    assert found == pytest.approx(true_values(model, x, y), rel=1e-6)
     assert not {"derivatives", "derivatives_not_checked"} & {*report.attrs}
 
 
@@ -271,3 +233,60 @@ def test_a_wrong_derivative_of_a_smooth_function_is_settled():
     result = compared(torch.full((1,), 2.0, dtype=torch.float64), quotient)
     assert (result.agrees, result.step) == (False, 1e-7)
     assert compared(None, quotient).step == 1e-7
+
+
+@pytest.mark.parametrize("claimed", [0.0, 2.0, 1.0])
+def test_a_derivative_of_a_side_of_a_kink_is_neither_right_nor_wrong(claimed):
+    """|x| + x has the derivatives 0 and 2 at 0, and all central differences are 1."""
+    x = torch.zeros(1, dtype=torch.float64)
+    quotient = Point([x]).quotient(lambda: x.abs() + x, [torch.ones_like(x)])
+    result = compared(torch.full((1,), claimed, dtype=torch.float64), quotient)
+    assert result.agrees == (claimed == 1.0)
+    assert result.agrees or result.step is None
+
+
+class AtKinks(nn.Module):
+    """A residual block whose branch begins at 0, as torchvision's do: zeros reach the ReLU."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(30, 30), nn.Linear(30, 30)
+        nn.init.zeros_(self.last.weight)
+        nn.init.zeros_(self.last.bias)
+
+    def forward(self, x):
+        x = x.relu()
+        return (x + self.last(self.first(x).relu())).relu()
+
+
+@pytest.mark.parametrize("outputs", [1, 3, 40])
+def test_many_kinks_whose_jumps_cancel_are_not_called_wrong(outputs):
+    kinds = ("gradient", "hessian", "gauss-newton", "inputs")
+    loss = loss_of({"loss": "half-mse" if outputs == 1 else "cross-entropy"})
+    for seed in range(40):
+        torch.manual_seed(seed)
+        model = nn.Sequential(nn.Linear(20, 30), AtKinks(), AtKinks(), nn.Linear(30, outputs))
+        x, y = torch.randn(1 + seed % 3, 20), torch.eye(outputs)[[0] * (1 + seed % 3)]
+        verdict = check_derivatives(model, x, lambda outputs, y=y: y, loss, kinds)
+        assert "kinks" in verdict.notes["derivatives_not_checked"]
+
+
+@pytest.mark.parametrize("claimed", [1.0, 1 + 7e-5, 1 + 1e-3])
+def test_small_kinks_of_both_kinds_are_not_called_wrong(claimed):
+    """Autograd says 1, the sides are 1 + 3e-5 and 1 + 4e-5: closer to each other than to it."""
+    x = torch.zeros(1, dtype=torch.float64)
+    one = torch.ones_like(x)
+    quotient = Point([x]).quotient(lambda: x + 4e-5 * x.relu() - 3e-5 * (-x).relu(), [one])
+    for steps in (STEPS, VALUE_STEPS):
+        result = compared(claimed * one, quotient, steps)
+        assert not result.agrees
+        assert (result.step is not None) == (claimed == 1 + 1e-3)
+
+
+def test_differences_at_a_kink_stand_in_for_no_derivative():
+    """All central differences of |x| at 0 agree with each other: they are 0."""
+    x = torch.zeros(1, dtype=torch.float64)
+    at_kink = Point([x]).quotient(x.abs, [torch.ones_like(x)])
+    assert compared(None, at_kink).step is None
+    beside = torch.ones(1, dtype=torch.float64)
+    assert compared(None, Point([beside]).quotient(beside.abs, [torch.ones_like(x)])).step == 1e-7

@@ -1,10 +1,13 @@
-"""Eigenvalues at both ends, of matrices with a known spectrum."""
+"""Eigenvalues at both ends, by Krylov spaces and Lanczos' method; quadratures of spectra."""
 
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from flatlab.derivatives import krylov
+from flatlab.derivatives.lanczos import largest_eigenvalue
+from flatlab.derivatives.quadrature import density, quadrature
 
 SIZE = 200
 
@@ -108,3 +111,58 @@ def test_a_space_stays_orthonormal_and_its_projection_is_that_of_the_map(precisi
     assert (basis @ basis.mT - torch.eye(len(basis))).abs().max() < 50 * eps
     projected = (basis @ a @ basis.mT)[: space.size, : space.size].double().numpy()
     assert space.projection == pytest.approx(projected, abs=1e3 * 50 * eps)
+
+
+class Operations(TorchDispatchMode):
+    """Counts the operations of torch."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += 1
+        return function(*args, **(kwargs or {}))
+
+
+def test_a_product_of_lanczos_takes_as_many_operations_however_many_came_before(normal):
+    values, start = torch.linspace(0, 1, 300, dtype=torch.float64), normal(300)
+    counts = {}
+    for most in (9, 20, 40, 80):
+        with Operations() as operations:
+            found = largest_eigenvalue(lambda v: values * v, start, 0.0, most)
+        counts[most] = operations.count
+        residual = values * found.vector - found.value * found.vector
+        assert found.vector.norm().item() == pytest.approx(1, rel=1e-12)
+        assert residual.norm().item() / found.value == pytest.approx(found.residual, rel=1e-6)
+    assert counts[80] - counts[40] <= 2.2 * (counts[40] - counts[20])
+
+
+def test_quadratures_are_exact_for_polynomials_and_their_mean_is_the_trace():
+    values = torch.linspace(-1, 2, SIZE, dtype=torch.float64)
+    a = matrix(values)
+    found = quadrature(lambda v: a @ v, values, 5, 4, seed=2)
+    generator = torch.Generator().manual_seed(2)
+    for nodes, weights in zip(found.nodes, found.weights, strict=True):
+        signs = 2.0 * torch.randint(2, (SIZE,), generator=generator) - 1
+        power = signs.double() / SIZE**0.5
+        for degree in range(8):  # up to 2 * 4 - 1
+            moment = float(signs.double() @ power) / SIZE**0.5
+            assert (weights * nodes**degree).sum() == pytest.approx(moment, abs=1e-10)
+            power = a @ power
+    assert found.products == 20
+
+
+def test_the_quadrature_of_an_exhausted_space_is_the_spectrum_itself():
+    values = torch.tensor([1.0, 1, 4, 4, 4], dtype=torch.float64)
+    found = quadrature(lambda v: values * v, values, 3, 5)
+    assert found.products == 6  # two eigenvalues, two products each
+    mean, error = density(found, [1.0, 2.5, 4.0], 0.1)
+    peak = 1 / (0.1 * (2 * np.pi) ** 0.5)
+    assert mean == pytest.approx([0.4 * peak, 0, 0.6 * peak], abs=1e-9)
+    assert error == pytest.approx(0, abs=1e-9)
+
+
+def test_products_that_are_not_finite_have_no_quadrature():
+    start = torch.ones(5, dtype=torch.float64)
+    assert np.isnan(quadrature(lambda v: v * torch.nan, start, 2, 3).nodes).all()

@@ -4,19 +4,11 @@ import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from flatlab.derivatives import random_traces
 from flatlab.derivatives.hessian_products import hessian_product
-from flatlab.derivatives.random_traces import (
-    ROUND,
-    further,
-    hutch_plus_plus,
-    left_by_half,
-    orthonormalize,
-    random_trace,
-    rest,
-    signs,
-)
+from flatlab.derivatives.random_traces import ROUND, orthonormalize, random_trace, signs
 from flatlab.losses import loss_of
-from tests.networks.many_outputs import NETWORKS, OUTPUTS, many_outputs
+from tests.networks.small_networks import NETWORKS, OUTPUTS, many_outputs
 
 LIKE = torch.zeros((), dtype=torch.float64)
 HELD = 2**30
@@ -67,7 +59,7 @@ def test_of_100_seeds_99_traces_lie_within_four_standard_errors(name):
     for seed in range(100):
         sketch = matrix.new_zeros(ROUND, count)
         draws = parts([lambda k=k, s=seed: signs(count, s, k, LIKE) for k in range(ROUND)], sketch)
-        trace, _ = hutch_plus_plus(parts, sketch, seed)
+        trace, _ = random_traces.hutch_plus_plus(parts, sketch, seed)
         for way, (known, rows) in enumerate([(0 * diagonal, draws), (trace.exact, trace.draws)]):
             rows = torch.cat([rows.sum(1)[:, None], rows], 1)
             value = rows.mean(0) + torch.cat([known.sum()[None], known])
@@ -92,8 +84,8 @@ def test_the_expectation_over_all_signs_is_the_trace_of_each_part():
 def test_a_matrix_of_low_rank_is_exact_by_hutch_plus_plus():
     matrix = matrix_of([5.0, -4.0, 2.0] + 197 * [0.0])
     sketch = torch.stack([signs(200, 0, k, LIKE) for k in range(ROUND)]) @ matrix
-    assert left_by_half(sketch) < 1e-8
-    trace, basis = hutch_plus_plus(parts_of(matrix, [200]), sketch, 0)
+    assert random_traces.left_by_half(sketch) < 1e-8
+    trace, basis = random_traces.hutch_plus_plus(parts_of(matrix, [200]), sketch, 0)
     assert len(basis) == 3
     assert trace.products == 2 * ROUND + 3
     assert float(trace.exact.sum() + trace.draws.mean()) == pytest.approx(3.0, rel=1e-9)
@@ -136,7 +128,7 @@ def test_nothing_is_left_of_what_a_basis_spans():
     rank = orthonormalize(rows)
     assert rank == 3
     assert torch.allclose(rows[:3] @ rows[:3].T, torch.eye(3), atol=1e-5)
-    left = rest(0, 0, rows[0], 200_000, rows[:3])
+    left = random_traces.rest(0, 0, rows[0], 200_000, rows[:3])
     assert (rows[:3] @ left).abs().max() < 1e-3
 
 
@@ -144,5 +136,5 @@ def test_no_curvature_has_no_trace():
     matrix = torch.zeros(50, 50, dtype=torch.float64)
     trace = random_trace(parts_of(matrix, [50]), LIKE, 50, 0.1, 0, HELD)
     assert float(trace.draws.sum()) == 0
-    again = further(parts_of(matrix, [50]), LIKE, 50, trace, 0.1, 0)
+    again = random_traces.further(parts_of(matrix, [50]), LIKE, 50, trace, 0.1, 0)
     assert again is trace

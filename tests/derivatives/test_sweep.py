@@ -4,12 +4,11 @@ Each is put between two linear layers. Its largest eigenvalues and trace are tho
 differences of plain gradients, or the report says that they are not checked.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.utils import parametrizations
 from torch.utils.checkpoint import checkpoint
 
 import flatlab
@@ -71,12 +70,6 @@ class Cell(nn.Module):
         return state[0] if isinstance(state, tuple) else state
 
 
-def parametrized(wrap, make, *arguments):
-    layer = make(*arguments)
-    wrapped = wrap(layer)
-    return layer if wrapped is None else wrapped
-
-
 VECTORS = {
     kind.__name__: kind
     for kind in (
@@ -87,99 +80,66 @@ VECTORS = {
     )
 }
 FUNCTIONS = {
-    **{
-        "gelu tanh": lambda x: F.gelu(x, approximate="tanh"),
-        "threshold": lambda x: F.threshold(x, 0.1, 0.0),
-    },
-    **{"softmax": lambda x: x.softmax(1), "log_softmax": lambda x: x.log_softmax(1)},
-    **{"softmin": lambda x: F.softmin(x, 1), "normalize": F.normalize, "sin": torch.sin},
-    **{"exp": torch.exp, "erf": torch.erf, "sinc": torch.sinc, "atan": torch.atan},
-    **{"logsumexp": lambda x: x.logsumexp(1, keepdim=True), "cumsum": lambda x: x.cumsum(1)},
-    **{"cumprod": lambda x: x.cumprod(1), "std": lambda x: x.std(1, keepdim=True)},
-    **{
-        "norm": lambda x: x.norm(dim=1, keepdim=True),
-        "abs": torch.abs,
-        "sort": lambda x: x.sort(1)[0],
-    },
-    **{"topk": lambda x: x.topk(3, 1)[0], "max": lambda x: x.amax(1, keepdim=True)},
-    **{
-        "logit": lambda x: x.sigmoid().logit(),
-        "xlogy": lambda x: torch.xlogy(x.exp(), x.exp() + 1),
-    },
-    **{
-        "i0": torch.special.i0,
-        "lgamma": lambda x: torch.lgamma(x.exp()),
-        "pow": lambda x: (x * x + 0.1) ** 0.75,
-    },
-    **{"bilinear": lambda x: x.roll(1, 1) * x, "fft": lambda x: torch.fft.rfft(x).abs()},
-    **{"cosine": lambda x: F.cosine_similarity(x[:, :6], x[:, 6:])[:, None]},
+    f.__name__: f
+    for f in (torch.sin, torch.exp, torch.erf, torch.sinc, torch.atan, torch.abs, torch.special.i0)
+} | {
+    "gelu tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "threshold": lambda x: F.threshold(x, 0.1, 0.0),
+    "softmax": lambda x: x.softmax(1),
+    "log_softmax": lambda x: x.log_softmax(1),
+    "softmin": lambda x: F.softmin(x, 1),
+    "normalize": F.normalize,
+    "logsumexp": lambda x: x.logsumexp(1, keepdim=True),
+    "cumsum": lambda x: x.cumsum(1),
+    "cumprod": lambda x: x.cumprod(1),
+    "std": lambda x: x.std(1, keepdim=True),
+    "norm": lambda x: x.norm(dim=1, keepdim=True),
+    "sort": lambda x: x.sort(1)[0],
+    "topk": lambda x: x.topk(3, 1)[0],
+    "max": lambda x: x.amax(1, keepdim=True),
+    "logit": lambda x: x.sigmoid().logit(),
+    "xlogy": lambda x: torch.xlogy(x.exp(), x.exp() + 1),
+    "lgamma": lambda x: torch.lgamma(x.exp()),
+    "pow": lambda x: (x * x + 0.1) ** 0.75,
+    "bilinear": lambda x: x.roll(1, 1) * x,
+    "fft": lambda x: torch.fft.rfft(x).abs(),
+    "cosine": lambda x: F.cosine_similarity(x[:, :6], x[:, 6:])[:, None],
+}
+VECTOR, ROWS, IMAGE = (12,), (3, 4), (3, 2, 2)
+MODULES = {
+    VECTOR: (nn.LayerNorm(12), nn.RMSNorm(12), nn.BatchNorm1d(12)),
+    ROWS: (
+        *(nn.GroupNorm(3, 3), nn.InstanceNorm1d(3), nn.Conv1d(3, 2, 3, padding=1)),
+        *(nn.ConvTranspose1d(3, 2, 2), nn.MaxPool1d(2), nn.AvgPool1d(2), nn.LPPool1d(2, 2)),
+        *(nn.AdaptiveAvgPool1d(2), nn.AdaptiveMaxPool1d(2), nn.Upsample(scale_factor=2)),
+        *(nn.ZeroPad1d(1), nn.ReflectionPad1d(1), nn.Flatten(), nn.RNN(4, 3, batch_first=True)),
+        *(nn.LSTM(4, 3, batch_first=True), nn.GRU(4, 3, batch_first=True), Attention()),
+        nn.TransformerEncoderLayer(4, 2, 6, batch_first=True),
+    ),
+    IMAGE: (
+        *(nn.BatchNorm2d(3), nn.LocalResponseNorm(2), nn.Conv2d(3, 2, 2), nn.MaxPool2d(2)),
+        *(nn.ConvTranspose2d(3, 2, 2), nn.AvgPool2d(2), nn.Unfold(2)),
+    ),
+    (3, 2, 2, 1): (nn.Conv3d(3, 2, 1),),
+    (12, 1, 1): (nn.PixelShuffle(2),),
 }
 IN_SHAPE = {
-    **{"LayerNorm": (nn.LayerNorm(12), (12,)), "RMSNorm": (nn.RMSNorm(12), (12,))},
-    **{"GroupNorm": (nn.GroupNorm(3, 3), (3, 4)), "InstanceNorm1d": (nn.InstanceNorm1d(3), (3, 4))},
-    **{"BatchNorm1d": (nn.BatchNorm1d(12), (12,)), "BatchNorm2d": (nn.BatchNorm2d(3), (3, 2, 2))},
-    **{"LocalResponseNorm": (nn.LocalResponseNorm(2), (3, 2, 2))},
-    **{
-        "Conv1d": (nn.Conv1d(3, 2, 3, padding=1), (3, 4)),
-        "Conv2d": (nn.Conv2d(3, 2, 2), (3, 2, 2)),
-    },
-    **{
-        "grouped": (nn.Conv2d(3, 6, 2, groups=3), (3, 2, 2)),
-        "dilated": (nn.Conv1d(3, 2, 2, dilation=2), (3, 4)),
-    },
-    **{"ConvTranspose1d": (nn.ConvTranspose1d(3, 2, 2), (3, 4))},
-    **{
-        "ConvTranspose2d": (nn.ConvTranspose2d(3, 2, 2), (3, 2, 2)),
-        "Conv3d": (nn.Conv3d(3, 2, 1), (3, 2, 2, 1)),
-    },
-    **{"MaxPool1d": (nn.MaxPool1d(2), (3, 4)), "MaxPool2d": (nn.MaxPool2d(2), (3, 2, 2))},
-    **{"AvgPool1d": (nn.AvgPool1d(2), (3, 4)), "AvgPool2d": (nn.AvgPool2d(2), (3, 2, 2))},
-    **{
-        "LPPool1d": (nn.LPPool1d(2, 2), (3, 4)),
-        "AdaptiveAvgPool1d": (nn.AdaptiveAvgPool1d(2), (3, 4)),
-    },
-    **{"AdaptiveMaxPool1d": (nn.AdaptiveMaxPool1d(2), (3, 4))},
-    **{
-        "Upsample": (nn.Upsample(scale_factor=2), (3, 4)),
-        "PixelShuffle": (nn.PixelShuffle(2), (12, 1, 1)),
-    },
-    **{"bicubic": (nn.Upsample(scale_factor=2, mode="bicubic"), (3, 2, 2))},
-    **{"Fold": (nn.Unfold(2), (3, 2, 2)), "ZeroPad1d": (nn.ZeroPad1d(1), (3, 4))},
-    **{"ReflectionPad1d": (nn.ReflectionPad1d(1), (3, 4)), "Flatten": (nn.Flatten(), (3, 4))},
-    **{
-        "RNN": (nn.RNN(4, 3, batch_first=True), (3, 4)),
-        "LSTM": (nn.LSTM(4, 3, batch_first=True), (3, 4)),
-    },
-    **{
-        "GRU": (nn.GRU(4, 3, batch_first=True), (3, 4)),
-        "RNNCell": (Cell(nn.RNNCell(4, 3)), (3, 4)),
-    },
-    **{"LSTMCell": (Cell(nn.LSTMCell(4, 3)), (3, 4)), "GRUCell": (Cell(nn.GRUCell(4, 3)), (3, 4))},
-    **{"MultiheadAttention": (Attention(), (3, 4))},
-    **{"TransformerEncoderLayer": (nn.TransformerEncoderLayer(4, 2, 6, batch_first=True), (3, 4))},
-    **{
-        "scaled_dot_product_attention": (
-            lambda x: F.scaled_dot_product_attention(x, x, x),
-            (1, 3, 4),
-        )
-    },
-    **{
-        "cdist": (lambda x: torch.cdist(x, x + 1), (3, 4)),
-        "Bilinear": (lambda x: x @ x.mT, (3, 4)),
-    },
-    **{
-        "grid_sample": (
-            lambda x: F.grid_sample(x, x[:, :2].movedim(1, -1), align_corners=True),
-            (3, 2, 2),
-        )
-    },
-    **{"solve": (lambda x: torch.linalg.solve(x @ x.mT + torch.eye(3).to(x), x), (3, 4))},
-    **{"det": (lambda x: torch.linalg.det(x @ x.mT)[:, None], (3, 4))},
-    **{"weight_norm": (nn.utils.parametrizations.weight_norm(nn.Linear(12, 4)), (12,))},
-    **{"weight_norm conv": (nn.utils.parametrizations.weight_norm(nn.Conv1d(3, 2, 2)), (3, 4))},
-    **{"spectral_norm": (nn.utils.parametrizations.spectral_norm(nn.Linear(12, 4)), (12,))},
-    **{"orthogonal": (nn.utils.parametrizations.orthogonal(nn.Linear(12, 4)), (12,))},
-    **{"checkpoint": (Checkpointed(), (12,))},
+    **{type(m).__name__: (m, shape) for shape, modules in MODULES.items() for m in modules},
+    "grouped": (nn.Conv2d(3, 6, 2, groups=3), IMAGE),
+    "dilated": (nn.Conv1d(3, 2, 2, dilation=2), ROWS),
+    "bicubic": (nn.Upsample(scale_factor=2, mode="bicubic"), IMAGE),
+    **{make.__name__: (Cell(make(4, 3)), ROWS) for make in (nn.RNNCell, nn.LSTMCell, nn.GRUCell)},
+    "dot products": (lambda x: F.scaled_dot_product_attention(x, x, x), (1, 3, 4)),
+    "cdist": (lambda x: torch.cdist(x, x + 1), ROWS),
+    "Bilinear": (lambda x: x @ x.mT, ROWS),
+    "grid_sample": (lambda x: F.grid_sample(x, x[:, :2].movedim(1, -1), align_corners=True), IMAGE),
+    "solve": (lambda x: torch.linalg.solve(x @ x.mT + torch.eye(3).to(x), x), ROWS),
+    "det": (lambda x: torch.linalg.det(x @ x.mT)[:, None], ROWS),
+    "weight_norm": (parametrizations.weight_norm(nn.Linear(12, 4)), VECTOR),
+    "weight_norm conv": (parametrizations.weight_norm(nn.Conv1d(3, 2, 2)), ROWS),
+    "spectral_norm": (parametrizations.spectral_norm(nn.Linear(12, 4)), VECTOR),
+    "orthogonal": (parametrizations.orthogonal(nn.Linear(12, 4)), VECTOR),
+    "checkpoint": (Checkpointed(), VECTOR),
 }
 
 

@@ -1,7 +1,5 @@
 """The GPU of this machine; where there is none, the CPU with streams and graphs that are fakes."""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
@@ -9,7 +7,7 @@ from tests.gpu.fake import fake_gpu
 
 
 @pytest.fixture
-def gpu() -> Iterator[torch.device]:
+def gpu():
     if torch.cuda.is_available():
         yield torch.device("cuda")
     else:
@@ -18,7 +16,7 @@ def gpu() -> Iterator[torch.device]:
 
 
 @pytest.fixture
-def real(gpu: torch.device) -> torch.device:
+def real(gpu):
     if gpu.type == "cpu":
         pytest.skip("needs a GPU: memory and processes of their own have no fake")
     return gpu

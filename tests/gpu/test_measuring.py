@@ -24,25 +24,15 @@ ROOT = Path(__file__).parents[2]
 EPS = torch.finfo(torch.float64).eps
 NETWORKS = ("mlp-relu", "lenet", "vgg", "linear")  # vgg: with batch norm
 COSTLY = ["elementwise-adaptive-trace", "operator-norm", "corrected-bound"]
+FEW = {"costly": COSTLY, "robustness_deltas": [0.1], "robustness_draws": 2, "sharpness_steps": 3}
 NOT_DRAWN = {
-    "costly": COSTLY,
+    **{**FEW, "pairs": 3, "draws": 2, "flatness": ["exact", "maximal", "traces"]},
     "capacity": ["path-norm", "margin", "fisher-rao", "distances"],
     "sharpness_radii": {"worst-adaptive-linf": [0.001], "worst-standard-l2": [0.25]},
-    "sharpness_steps": 5,
-    "flatness": ["exact", "maximal", "traces"],
-    "robustness_deltas": [0.1],
-    "robustness_draws": 2,
-    "pairs": 3,
-    "draws": 2,
 }
 SOME_DRAWN = {
-    "costly": COSTLY,
+    **{**FEW, "draws": 3, "sharpness_draws": 3},
     "sharpness_radii": {"average-standard-l2": [0.1], "worst-adaptive-linf": [0.001]},
-    "robustness_deltas": [0.1],
-    "robustness_draws": 2,
-    "sharpness_draws": 3,
-    "sharpness_steps": 3,
-    "draws": 3,
 }
 DRAWN = {"adaptive_sharpness", "adaptive_sharpness_error", "adaptive_sharpness_draw_error"}
 DRAWN |= {"dropped"}  # by these errors
@@ -62,16 +52,12 @@ def assert_close(found, expected):
     assert list(found.data_vars) == list(expected.data_vars)
     assert found.attrs == expected.attrs
     for name in expected.data_vars.keys() - DRAWN:
-        residual = name.endswith(("residual", "_error"))
-        ours, theirs = found[name].values, expected[name].values
-        np.testing.assert_allclose(
-            ours, theirs, rtol=1e-8, atol=1e-8 if residual else 1e-13, err_msg=name
-        )
+        least = 1e-8 if name.endswith(("residual", "_error")) else 1e-13
+        np.testing.assert_allclose(found[name], expected[name], 1e-8, least, err_msg=name)
 
 
-NETWORKS_AT_ONCE = [
-    name if name == "vgg" else pytest.param(name, marks=pytest.mark.long) for name in NETWORKS
-]
+LONG = pytest.mark.long
+NETWORKS_AT_ONCE = [pytest.param(name, marks=[LONG] * (name != "vgg")) for name in NETWORKS]
 """Without a GPU the others are left to the long suite: there they are compared with themselves,
 and vgg has all kinds of layers."""
 
@@ -83,7 +69,7 @@ def test_all_families_are_those_of_a_cpu(name, gpu):
     assert_close(measured(name, gpu, **NOT_DRAWN), expected)
 
 
-@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.long)])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=LONG)])
 @pytest.mark.parametrize("name", NETWORKS_AT_ONCE)
 def test_all_families_repeat_bit_for_bit(name, dtype, gpu):
     """Those that draw too; and with every flag of speed set outside."""
@@ -132,9 +118,7 @@ def state(device):
     return found
 
 
-@pytest.mark.parametrize(
-    "flags", [quick, pytest.param(contextlib.nullcontext, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("flags", [quick, pytest.param(contextlib.nullcontext, marks=LONG)])
 def test_flags_and_generators_are_as_before(flags, gpu):
     with flags():
         before = state(gpu)
@@ -151,9 +135,8 @@ def test_a_jacobian_without_full_rank_is_one_everywhere(gpu):
         with torch.no_grad():
             for parameter in model.fc3.parameters():
                 parameter[2] = parameter[1]
-        return flatlab.measure(
-            model.to(device), inputs.to(device), labels.to(device), costly=COSTLY
-        )
+        given = (each.to(device) for each in (model, inputs, labels))
+        return flatlab.measure(*given, costly=COSTLY)
 
     expected = found("cpu")
     assert expected.samples_rank_deficient == len(expected.sample)

@@ -35,32 +35,24 @@ RULES = {
     "ghost batches": {"minibatches": "full", "batch_size": 9},
     "mixup and SAM": {name: RANDOM[name] for name in ("regularizer", "mixup_alpha", "sam_radius")},
 }
-
-
 AT_ONCE = {
     *(("perceptron", "batched"), ("perceptron", "graphs"), ("LeNet-5", "batched")),
     *(("VGG with batch norm", "graphs"), ("ResNet", "graphs")),
 }
+RULES_AT_ONCE = ("falling rates of their own", "mixup and SAM")  # rates; the data and the step
 """Without a GPU the others are left to the long suite; `make gpu` asks all of them."""
 
 
-def each_network():
-    for name, about in NETWORKS.items():
-        for mode in ("batched", "graphs"):
-            marks = [] if (name, mode) in AT_ONCE else [pytest.mark.long]
-            yield pytest.param(*about, mode, marks=marks, id=f"{name}-{mode}")
-
-
-def each_rule():
-    """Of each kind one at once: rates, and what changes the data and the step."""
-    for name, rule in RULES.items():
-        marks = (
-            [] if name in ("falling rates of their own", "mixup and SAM") else [pytest.mark.long]
-        )
-        yield pytest.param(rule, marks=marks, id=name)
-
-
 LONG = pytest.mark.long
+EACH_NETWORK = [
+    pytest.param(*about, mode, marks=[LONG] * ((name, mode) not in AT_ONCE), id=f"{name}-{mode}")
+    for name, about in NETWORKS.items()
+    for mode in ("batched", "graphs")
+]
+EACH_RULE = [
+    pytest.param(rule, marks=[LONG] * (name not in RULES_AT_ONCE), id=name)
+    for name, rule in RULES.items()
+]
 BATCHED_LATER = [pytest.param("batched", marks=LONG), "graphs"]
 """Graphs are recorded of the steps of `batched`, which the tests of train/ ask on a CPU."""
 
@@ -75,28 +67,24 @@ def trained(raw, gpu, given, **more):
     return train_packs(raw, [{**given, "curves": "none"}], gpu.type, **more)[0]
 
 
-def assert_near(found, expected):
+def assert_as_on_the_cpu(raw, gpu, given, mode):
+    [expected] = train_packs(raw, [given])
+    found = trained(raw, gpu, {**given, "training": {**given["training"], "mode": mode}})
     for name, array in expected.weights[0].items():
         assert np.isfinite(array).all(), name
         assert found.weights[0][name] == pytest.approx(array, rel=0, abs=EXACT), name
 
 
-@pytest.mark.parametrize(("network", "options", "shape", "mode"), [*each_network()])
+@pytest.mark.parametrize(("network", "options", "shape", "mode"), EACH_NETWORK)
 def test_every_network_is_trained_as_by_the_loop_on_the_cpu(network, options, shape, mode, gpu):
-    raw = images(shape)
     given = settings(network, options=options, iterations=steps(gpu))
-    [expected] = train_packs(raw, [given])
-    moded = {**given, "training": {**given["training"], "mode": mode}}
-    assert_near(trained(raw, gpu, moded), expected)
+    assert_as_on_the_cpu(images(shape), gpu, given, mode)
 
 
-@pytest.mark.parametrize("rule", [*each_rule()])
+@pytest.mark.parametrize("rule", EACH_RULE)
 def test_every_rule_is_followed_as_by_the_loop_on_the_cpu(rule, gpu):
-    raw = images((8, 8))
     given = settings("vgg", iterations=steps(gpu), **rule)
-    [expected] = train_packs(raw, [given])
-    moded = {**given, "training": {**given["training"], "mode": "batched"}}
-    assert_near(trained(raw, gpu, moded), expected)
+    assert_as_on_the_cpu(images((8, 8)), gpu, given, "batched")
 
 
 @pytest.mark.parametrize(
@@ -106,9 +94,7 @@ def test_every_rule_is_followed_as_by_the_loop_on_the_cpu(rule, gpu):
         *(pytest.param(*each, marks=LONG) for each in [("batched", "tf32"), ("graphs", "float32")]),
     ],
 )
-def test_bytes_repeat_alone_beside_others_and_after_an_interruption(
-    mode, precision, gpu, tmp_path, monkeypatch
-):
+def test_bytes_repeat_beside_others_and_after_a_stop(mode, precision, gpu, tmp_path, monkeypatch):
     raw, how = images((8, 8)), {"mode": mode, "precision": precision, "iterations": steps(gpu)}
     packs = [settings(name, seeds, **how) for name in ("vgg", "mlp") for seeds in ((0, 3), (5, 7))]
     packs = [{**pack, "curves": {"every": None, "log_spaced": 3}} for pack in packs]
@@ -120,9 +106,8 @@ def test_bytes_repeat_alone_beside_others_and_after_an_interruption(
         interrupt_after(patch, 67)
         with pytest.raises(Interrupted):
             train_packs(raw, packs, gpu.type, folders=folders)
-    for found, expected in zip(
-        train_packs(raw, packs, gpu.type, folders=folders), alone, strict=True
-    ):
+    resumed = train_packs(raw, packs, gpu.type, folders=folders)
+    for found, expected in zip(resumed, alone, strict=True):
         same(found, expected)
 
 
@@ -130,10 +115,8 @@ def test_bytes_repeat_alone_beside_others_and_after_an_interruption(
 def test_one_that_diverges_stands_still_beside_others_that_do_not(mode, gpu):
     raw, count = images((8, 8)), steps(gpu)
     how = {"mode": mode, "precision": "float32", "lr": {"low": 0.01, "high": 50.0}}
-    found, longer = (
-        trained(raw, gpu, settings("mlp", seeds=range(6), iterations=number, **how))
-        for number in (count, count + 9)
-    )
+    both = [settings("mlp", seeds=range(6), iterations=n, **how) for n in (count, count + 9)]
+    found, longer = (trained(raw, gpu, given) for given in both)
     ends = found.weights[1]["ended"]
     assert set(ends) == {"diverged", "finished"}
     for run, why in enumerate(ends):
@@ -177,10 +160,9 @@ def test_streams_wait_for_each_other_however_slow_one_is(place, gpu, monkeypatch
 
         return method
 
+    recorded = cuda_graphs.RecordedSteps
     for name in ("load", "launch", "settle"):
-        monkeypatch.setattr(
-            cuda_graphs.RecordedSteps, name, slow(getattr(cuda_graphs.RecordedSteps, name))
-        )
+        monkeypatch.setattr(recorded, name, slow(getattr(recorded, name)))
     same(trained(raw, gpu, given), expected)
 
 
@@ -219,10 +201,7 @@ def test_a_command_that_is_stopped_goes_on_where_it_was(real, tmp_path):
             ended = subprocess.run([sys.executable, *start, *run], cwd=folder, env=here)
             assert bool(ended.returncode) == (start in before)
         files = (path for path in sorted(folder.glob("results/**/*")) if path.is_file())
-        return {
-            path.relative_to(folder): path.read_bytes()
-            for path in files
-            if not path.name.endswith(".provenance.json")
-        }
+        kept = (path for path in files if not path.name.endswith(".provenance.json"))
+        return {path.relative_to(folder): path.read_bytes() for path in kept}
 
     assert results("stopped", ["-c", STOPPED]) == results("undisturbed") != {}

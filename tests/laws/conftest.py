@@ -1,10 +1,10 @@
 """Random networks for the laws."""
 
-from __future__ import annotations
-
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from tests.laws.relations import Network
 
@@ -30,8 +30,6 @@ def draw_network(mlp, normal):
 @pytest.fixture(scope="session")
 def randomized():
     """A network in float64 and evaluation mode, with random weights, biases and statistics."""
-    import torch
-    from torch import nn
 
     def fill(model, seed):
         generator = torch.Generator().manual_seed(seed)
@@ -57,8 +55,6 @@ def draw_convolutional(randomized, normal):
 
     norm: batch norm in evaluation mode may be drawn.
     """
-    from torch import nn
-
     kinds = {"relu": nn.ReLU, "tanh": nn.Tanh}
     pools = {"none": nn.Identity, "max": nn.MaxPool2d, "average": nn.AvgPool2d}
 
@@ -72,16 +68,10 @@ def draw_convolutional(randomized, normal):
         for _ in range(data.draw(st.integers(1, 2))):
             most = [min(3, width) for width in image.shape[2:]]
             kernel = tuple(data.draw(st.integers(1, width)) for width in most)
-            here = [
-                nn.Conv2d(
-                    image.shape[1],
-                    data.draw(st.integers(1, 3)),
-                    kernel,
-                    stride=data.draw(st.integers(1, 2)),
-                    padding=tuple(data.draw(st.integers(0, width - 1)) for width in kernel),
-                    bias=bias,
-                )
-            ]
+            outer, stride = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2))
+            how = {"stride": stride, "bias": bias}
+            how["padding"] = tuple(data.draw(st.integers(0, width - 1)) for width in kernel)
+            here = [nn.Conv2d(image.shape[1], outer, kernel, **how)]
             if norm and data.draw(st.booleans()):
                 here.append(nn.BatchNorm2d(here[0].out_channels))
             here.append(kinds[data.draw(st.sampled_from(activations))]())
@@ -100,7 +90,6 @@ def draw_convolutional(randomized, normal):
 @pytest.fixture(scope="session")
 def draw_sequential(randomized, normal):
     """Draw a network whose linear layers see a few tokens each, with a linear layer at the end."""
-    from torch import nn
 
     def draw(data):
         tokens, width = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 5))

@@ -22,16 +22,11 @@ def draw_layer(data, normal):
     """A convolution with a random kernel, and its input's shape (channels, height, width)."""
     size = [data.draw(st.integers(2, 7)) for _ in range(2)]
     kernel = [data.draw(st.integers(1, min(width, 4))) for width in size]
-    layer = nn.Conv2d(
-        data.draw(st.integers(1, 3)),
-        data.draw(st.integers(1, 3)),
-        tuple(kernel),
-        stride=(data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))),
-        padding=tuple(data.draw(st.integers(0, width - 1)) for width in kernel),
-        bias=False,
-    )
-    weight = normal(*layer.weight.shape, seed=data.draw(st.integers(0, 10**6)))
-    layer.weight.data = weight
+    channels = [data.draw(st.integers(1, 3)) for _ in range(2)]
+    how = {"stride": tuple(data.draw(st.integers(1, 3)) for _ in range(2)), "bias": False}
+    how["padding"] = tuple(data.draw(st.integers(0, width - 1)) for width in kernel)
+    layer = nn.Conv2d(*channels, tuple(kernel), **how)
+    layer.weight.data = normal(*layer.weight.shape, seed=data.draw(st.integers(0, 10**6)))
     return layer, (layer.in_channels, *size)
 
 
@@ -43,14 +38,10 @@ def as_matrix(layer, shape):
 
 def sees_no_padding(layer, shape):
     """Whether some output position sees pixels of the image alone."""
+    along = zip(shape[1:], layer.kernel_size, layer.stride, layer.padding, strict=True)
     return all(
-        any(
-            place - padding >= 0 and place - padding + kernel <= width
-            for place in range(0, width + 2 * padding - kernel + 1, stride)
-        )
-        for width, kernel, stride, padding in zip(
-            shape[1:], layer.kernel_size, layer.stride, layer.padding, strict=True
-        )
+        any(0 <= start <= width - kernel for start in range(-pad, width + pad - kernel + 1, stride))
+        for width, kernel, stride, pad in along
     )
 
 
@@ -81,9 +72,7 @@ def test_the_norm_of_a_convolution_lies_between_those_of_its_kernel(data, normal
 
 
 @law()
-def test_the_frobenius_norm_of_a_convolution_is_bounded_by_positions_times_that_of_its_kernel(
-    data, normal
-):
+def test_the_frobenius_norm_is_bounded_by_positions_times_the_kernels(data, normal):
     """||T||_2^2 <= ||T||_F^2 <= positions ||K||_F^2, equal without padding."""
     layer, shape = draw_layer(data, normal)
     dense = as_matrix(layer, shape)
@@ -105,9 +94,7 @@ def check_corrected_bound(net):
     assert np.isnan(bound[-1]) == (net.values["samples_zero_input"][-1] > 0)
 
 
-def test_the_corrected_bound_holds_for_convolutions_and_for_layers_that_see_tokens(
-    convolutional_networks, sequential_networks
-):
+def test_the_corrected_bound_holds(convolutional_networks, sequential_networks):
     """Tokens are columns of U as patches are."""
     for net in (*convolutional_networks, *sequential_networks):
         check_corrected_bound(net)
@@ -149,9 +136,7 @@ def draw_cancelling(data, randomized, normal):
 
 
 @law()
-def test_one_token_that_is_the_sum_of_the_others_has_no_corrected_bound(
-    data, randomized, normal, measured
-):
+def test_tokens_that_cancel_have_no_corrected_bound(data, randomized, normal, measured):
     """The gradients of the weights cancel up to rounding and the sensitivity does not.
 
     A sum of squares is never negative, and its root a number; every sample is a violation.
@@ -190,9 +175,7 @@ def test_the_stability_trick_is_off_by_no_more_than_one_for_tokens(sequential_ne
             is_one(ratios)
 
 
-def test_violations_are_counted_where_the_ratio_of_linear_stability_exceeds_one(
-    convolutional_networks,
-):
+def test_violations_are_ratios_of_linear_stability_above_one(convolutional_networks):
     """With the norm of the kernel; never for the linear layer at the end."""
     for values in (net.values for net in convolutional_networks):
         ratio = values["linear_stability_ratio"]

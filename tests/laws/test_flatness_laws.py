@@ -1,4 +1,4 @@
-"""Laws of relative flatness and of the capacity measures, on random networks."""
+"""Laws of relative flatness, of representativeness and of the capacity measures."""
 
 import itertools
 
@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 import flatlab
 from flatlab.metrics._capacity.table import MARGINS
 from flatlab.metrics._capacity.table import QUANTITIES as CAPACITY
 from flatlab.metrics.flatness import QUANTITIES as FLATNESS
 from flatlab.networks._transformations import pairs, transformed
+from flatlab.simulations import _ridge
 from tests.laws.relations import law
 from tests.networks.small_networks import LOSSES, hessian, small, targets_for, total_loss
 
@@ -43,15 +45,8 @@ KEPT = {
 
 
 def measured(model, x, labels, initial, loss="cross-entropy"):
-    return flatlab.measure(
-        model,
-        x,
-        labels,
-        families=["flatness", "capacity"],
-        loss=loss,
-        flatness=["exact", "maximal", "traces"],
-        initial=initial,
-    )
+    how = {"families": ["flatness", "capacity"], "flatness": ["exact", "maximal", "traces"]}
+    return flatlab.measure(model, x, labels, loss=loss, initial=initial, **how)
 
 
 @pytest.mark.parametrize(
@@ -125,10 +120,8 @@ def test_the_mean_over_rotations_of_the_features_is_kappa_over_their_number(name
 def test_losses_that_differ_by_a_factor_have_flatness_that_does(seed):
     """|f - y|^2 / 2, its mean over the outputs, and its sum over the samples."""
     model, x, labels = small("mlp-tanh", seed)
-    found = {
-        loss: measured(model, x, labels, None, loss)
-        for loss in ("half-mse", "mean-mse", "sum-of-squares")
-    }
+    losses = ("half-mse", "mean-mse", "sum-of-squares")
+    found = {loss: measured(model, x, labels, None, loss) for loss in losses}
     for key in (*KAPPAS, *NORMALIZED, "hessian_trace"):
         half = found["half-mse"][key].values
         assert found["mean-mse"][key].values == pytest.approx(2 / 3 * half, rel=1e-9)
@@ -141,19 +134,14 @@ def test_linear_models_have_the_closed_forms(seed):
     model, x, labels = small("linear", seed)
     weight, squares = model.fc.weight.detach(), x.square().sum(1)
     found = measured(model, x, labels, None, "half-mse")
-    assert found.kappa_trace[0].item() == pytest.approx(
-        float(squares.mean() * weight.square().sum()), rel=1e-10
-    )
-    largest = float(torch.linalg.eigvalsh(x.T @ x / len(x))[-1])
-    assert found.kappa_max[0].item() == pytest.approx(
-        float(weight.square().sum()) * largest, rel=1e-10
-    )
-    assert found.hessian_trace.item() == pytest.approx(3 * float(squares.mean()), rel=1e-10)
+    largest, size = torch.linalg.eigvalsh(x.T @ x / len(x))[-1], weight.square().sum()
+    expected = {"kappa_trace": squares.mean() * size, "kappa_max": size * largest}
+    for name, value in {**expected, "hessian_trace": 3 * squares.mean()}.items():
+        assert found[name].values.flat[0] == pytest.approx(float(value), rel=1e-10), name
     p = model(x).detach().softmax(1)
     found = measured(model, x, labels, None)
-    assert found.hessian_trace.item() == pytest.approx(
-        float((squares * (1 - p.square().sum(1))).mean()), rel=1e-10
-    )
+    trace = float((squares * (1 - p.square().sum(1))).mean())
+    assert found.hessian_trace.item() == pytest.approx(trace, rel=1e-10)
     means = p @ weight
     expected = squares * (p @ weight.square().sum(1) - means.square().sum(1))
     assert found.kappa_trace[0].item() == pytest.approx(float(expected.mean()), rel=1e-10)
@@ -187,3 +175,61 @@ def test_fisher_rao_is_the_derivative_along_the_weights_without_biases(seed, nam
         squares.append(along**2)
     found = measured(model, x, labels, None)
     assert found.fisher_rao.item() == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-9)
+
+
+factors = arrays(float, 4, elements=st.floats(0.1, 10))
+
+
+def linear_model(seed):
+    """Weight (3, 4), features (20, 4) and positive semidefinite curvature (20, 3, 3)."""
+    generator = np.random.default_rng(seed)
+    roots = generator.normal(size=(20, 3, 3))
+    weight, features = generator.normal(size=(3, 4)), 1 + generator.normal(size=(20, 4))
+    return weight, features, roots @ roots.transpose(0, 2, 1)
+
+
+@law(seed=seeds, factor=st.floats(0.1, 10))
+def test_rescaling_the_layer_against_its_features_changes_nothing(seed, factor):
+    weight, features, curvature = linear_model(seed)
+    before = _ridge.relative_flatness(weight, features, curvature)
+    after = _ridge.relative_flatness(weight / factor, features * factor, curvature)
+    assert after == pytest.approx(before)
+
+
+@law(seed=seeds)
+def test_it_is_not_negative_where_the_loss_is_convex(seed):
+    assert _ridge.relative_flatness(*linear_model(seed)) >= 0
+
+
+def rescaled_in_units(seed, factors, unit):
+    """The flatness of a layer and of its rescaled neurons, with features in a unit."""
+    weight, features, curvature = linear_model(seed)
+    return [
+        _ridge.relative_flatness(*_ridge.normalized(w, phi, unit)[:2], curvature)
+        for w, phi in ((weight, features), (weight / factors, features * factors))
+    ]
+
+
+@law(seed=seeds, factors=factors)
+def test_over_the_deviation_it_is_invariant_under_rescalings_of_neurons(seed, factors):
+    """All of them, the last layer's features included."""
+    before, after = rescaled_in_units(seed, factors, "deviation")
+    assert before == pytest.approx(after)
+
+
+def test_over_the_variance_it_is_not():
+    before, after = rescaled_in_units(0, np.array([25.0, 1, 1, 1]), "variance")
+    assert abs(before / after - 1) > 1e-3
+
+
+@law(seed=seeds, name=st.sampled_from(["squared", "cross-entropy"]), delta=st.floats(0.01, 1))
+def test_the_loss_nearby_exceeds_the_loss_where_that_is_convex(seed, name, delta):
+    """Jensen's inequality; and it grows with the neighbourhood."""
+    weight, features, _ = linear_model(seed)
+    labels = np.where(np.arange(20) % 2, 1.0, -1.0)
+    linear, loss = _ridge.Linear(weight[0], 0.3), _ridge.LOSSES[name]
+    here = loss.value(linear(features), labels)
+    given = loss, linear, features, labels
+    near, further = (_ridge.loss_nearby(*given, part) for part in (delta / 2, delta))
+    assert (near >= here - 1e-12).all()
+    assert (further >= near - 1e-12).all()

@@ -1,7 +1,5 @@
 """Laws of every loss: definition, derivatives, torch's version, and the parts of a batch."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import strategies as st

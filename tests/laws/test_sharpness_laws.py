@@ -1,9 +1,8 @@
-"""Laws of average-case and worst-case sharpness, and what measuring leaves as it was."""
-
-from __future__ import annotations
+"""Laws of average-case, worst-case and adaptive sharpness, and what measuring leaves as it was."""
 
 import copy
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -34,11 +33,8 @@ def case(mlp, normal):
     """Draw a perceptron, inputs and classes from a seed."""
 
     def build(seed, activation="relu", widths=(4, 6, 5, 3)):
-        return (
-            mlp(widths, seed=seed, activation=activation),
-            normal(9, 4, seed=seed),
-            torch.arange(9) % 3,
-        )
+        model = mlp(widths, seed=seed, activation=activation)
+        return model, normal(9, 4, seed=seed), torch.arange(9) % 3
 
     return build
 
@@ -100,14 +96,9 @@ def test_small_radii_give_the_trace_of_the_hessian(case, scale, norm, factor):
     assert gradient.abs().max() < 1e-12
     c = weights if scale == "adaptive" else torch.ones_like(weights)
     exact = factor * 0.01**2 * float((hessian.diagonal() * c.square()).sum())
-    report = flatlab.measure(
-        model,
-        x,
-        y,
-        families=["sharpness"],
-        sharpness_draws=2000,
-        sharpness_radii={f"average-{scale}-{norm}": [0.01]},
-    )
+    how = {"families": "sharpness", "sharpness_draws": 2000}
+    how["sharpness_radii"] = {f"average-{scale}-{norm}": [0.01]}
+    report = flatlab.measure(model, x, y, **how)
     error = report.sharpness_at_radius_error.item()
     assert abs(report.sharpness_at_radius.item() - exact) < 4 * error
     assert error < 0.05 * exact
@@ -118,17 +109,10 @@ def test_averages_contain_kinks_that_the_hessian_does_not():
     model = nn.Sequential(nn.Linear(1, 1, bias=False), nn.ReLU()).double()
     nn.init.zeros_(model[0].weight)
     x, rho = torch.ones(1, 1, dtype=torch.float64), 0.01
-    report = flatlab.measure(
-        model,
-        x,
-        -x,
-        families=["sharpness", "flatness"],
-        flatness=["traces"],
-        loss="half-mse",
-        sharpness_loss="half-mse",
-        sharpness_draws=2000,
-        sharpness_radii={"average-standard-l2": [rho]},
-    )
+    how = {"families": ["sharpness", "flatness"], "flatness": ["traces"], "sharpness_draws": 2000}
+    how |= {"loss": "half-mse", "sharpness_loss": "half-mse"}
+    how["sharpness_radii"] = {"average-standard-l2": [rho]}
+    report = flatlab.measure(model, x, -x, **how)
     exact, error = rho / math.sqrt(2 * math.pi) + rho**2 / 4, report.sharpness_at_radius_error
     assert abs(report.sharpness_at_radius.item() - exact) < 4 * error.item() < 0.2 * exact
     assert report.hessian_trace.item() == 0
@@ -197,3 +181,64 @@ def test_networks_that_view_feature_maps_are_measured_too(normal):
     x, y = normal(6, 3, 6, 6).float(), torch.arange(6) % 3
     found, expected = (measured(m, x, y, everywhere(0.05)) for m in (viewing, flattening))
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
+
+
+EXACT = 1e-8
+FACTORS = st.floats(0.1, 0.6) | st.floats(1.7, 10)
+OPTIONS = {"draws": 4, "trace": "exact", "ascent_steps": 0, "tolerance": 1e-9, "drop_above": None}
+
+
+def adaptive_of(model, inputs, outputs):
+    targets = torch.eye(max(outputs, len(inputs)), dtype=torch.float64)[: len(inputs), :outputs]
+    return flatlab.measure(model, inputs, targets, families=["adaptive"], **OPTIONS)
+
+
+def same(first, second, names):
+    for name in names:
+        assert float(first[name]) == pytest.approx(float(second[name]), rel=EXACT, abs=1e-12), name
+
+
+@law(25)
+def test_rescaled_neurons_change_neither_sharpness_nor_norms(draw_network, data):
+    """Each neuron by a factor of its own, undone behind it: f is the same function."""
+    drawn = draw_network(data, activations=["relu"], hidden=(1, 3))
+    other = copy.deepcopy(drawn.model)
+    layers = [module for module in other if isinstance(module, nn.Linear)]
+    for first, second in pairwise(layers):
+        width = first.out_features
+        factors = data.draw(st.lists(FACTORS, min_size=width, max_size=width))
+        factor = torch.tensor(factors, dtype=torch.float64)
+        first.weight.data *= factor[:, None]
+        if first.bias is not None:
+            first.bias.data *= factor
+        second.weight.data /= factor
+    before, after = (adaptive_of(m, drawn.x, drawn.outputs) for m in (drawn.model, other))
+    names = ["adaptive_sharpness", "adaptive_sharpness_error", "elementwise_adaptive_trace"]
+    same(before, after, [*names, "normalized_mls", "mls", "sample_loss"])
+
+
+@law(25)
+def test_scaled_inputs_change_no_normalized_norm(draw_network, data):
+    """g(x) = f(x / c) at c x: the first layer undoes the scale of the inputs."""
+    drawn = draw_network(data)
+    factor = data.draw(FACTORS)
+    other = copy.deepcopy(drawn.model)
+    other[0].weight.data /= factor
+    before = adaptive_of(drawn.model, drawn.x, drawn.outputs)
+    after = adaptive_of(other, factor * drawn.x, drawn.outputs)
+    same(before, after, ["normalized_mls", "adaptive_sharpness", "elementwise_adaptive_trace"])
+    assert float(after.mls) == pytest.approx(float(before.mls) / factor, rel=EXACT)
+
+
+@law(25)
+def test_norms_lie_where_they_must(draw_network, data):
+    """mean^2 of ||J|| ||x|| <= normalized MLS <= mean ||x||^2 ||J||_F^2; sigmoids contract."""
+    drawn = draw_network(data)
+    targets = torch.zeros(len(drawn.x), drawn.outputs, dtype=torch.float64)
+    how = {**OPTIONS, "families": ["adaptive", "geometry"], "outputs": "network"}
+    raw = flatlab.measure(drawn.model, drawn.x, targets, **how)
+    squares = drawn.x.square().sum(1).numpy()
+    upper = float((squares * raw.jacobian_frobenius.values**2).mean())
+    assert float(raw.normalized_mls) <= upper * (1 + EXACT)
+    behind = adaptive_of(drawn.model, drawn.x, drawn.outputs)
+    assert float(behind.mls) <= float(raw.mls) / 4 * (1 + EXACT)

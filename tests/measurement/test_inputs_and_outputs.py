@@ -1,36 +1,96 @@
-"""Inputs and outputs as users have them: the same numbers as in the plainest form."""
+"""Inputs, outputs and targets as users have them: as in the plainest form, or refused in words."""
 
-from __future__ import annotations
+from collections import OrderedDict, namedtuple
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.functional import one_hot
 from torch.utils.data import DataLoader, TensorDataset
 
 import flatlab
-from tests.networks.users import (
-    FAMILIES,
-    LABELS,
-    Attributes,
-    Language,
-    Named,
-    NamedTuple,
-    OneInput,
-    Plain,
-    Segmentation,
-    Several,
-    TwoInputs,
-    V,
-    Vectors,
-    X,
-    hessian_of,
-    measured,
-    same,
-    seeded,
-)
-from tests.refusals import refusal
+from tests.networks.users import FAMILIES, LABELS, Plain, V, X, hessian_of, measured, same, seeded
+from tests.refusals import refused
+
+
+class Named(Plain):
+    """Inputs and outputs by name, as those of Hugging Face's models."""
+
+    def forward(self, input_values=None, labels=None):
+        hidden = self.hidden(input_values)
+        return OrderedDict(logits=self.last(hidden), hidden_states=hidden)
+
+
+class Attributes(Plain):
+    def forward(self, x):
+        hidden = self.hidden(x)
+        return SimpleNamespace(logits=self.last(hidden), hidden=hidden, loss=None)
+
+
+class Several(Plain):
+    def forward(self, x):
+        hidden = self.hidden(x)
+        return hidden, self.last(hidden)
+
+
+Pair = namedtuple("Pair", ["features", "scores"])
+
+
+class NamedTuple(Plain):
+    def forward(self, x):
+        hidden = self.hidden(x)
+        return Pair(hidden, self.last(hidden))
+
+
+class TwoInputs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.u, self.v, self.last = nn.Linear(6, 5), nn.Linear(2, 5), nn.Linear(5, 4)
+
+    def forward(self, u, v):
+        return self.last(torch.tanh(self.u(u) + self.v(v)))
+
+
+class OneInput(TwoInputs):
+    """The same function of one tensor."""
+
+    def forward(self, x):
+        return super().forward(*x.split([6, 2], 1))
+
+
+class Segmentation(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Conv2d(2, 3, 3, padding=1), nn.Conv2d(3, 4, 1)
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.first(x)))
+
+
+class Language(nn.Module):
+    """Tokens to the next ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.mix, self.head = nn.Embedding(7, 5), nn.GRU(5, 4), nn.Linear(4, 7)
+
+    def forward(self, tokens):
+        return self.head(self.mix(self.embedding(tokens).movedim(0, 1))[0].movedim(0, 1))
+
+
+class Vectors(nn.Module):
+    """A network whose outputs are one vector of all positions, the classes side by side."""
+
+    def __init__(self, inner, last):
+        super().__init__()
+        self.inner, self.last = inner, last
+
+    def forward(self, x):
+        out = self.inner(x)
+        return (out if self.last else out.movedim(1, -1)).flatten(1)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -48,19 +108,9 @@ def test_the_output_that_is_named_is_measured(family):
 
 
 def test_outputs_that_are_not_known_are_refused_with_those_that_are():
-    message = refusal(flatlab.MeasureError, measured, "hessian", seeded(Several), X, LABELS)
-    assert "output=" in message
-    assert "0, 1" in message
-    names = refusal(
-        flatlab.MeasureError,
-        measured,
-        "hessian",
-        seeded(Named),
-        {"input_values": X},
-        LABELS,
-        output="scores",
-    )
-    assert "'logits', 'hidden_states'" in names
+    refused(["output=", "0, 1"], measured, "hessian", seeded(Several), X, LABELS)
+    data = {"input_values": X}, LABELS
+    refused("'logits', 'hidden_states'", measured, "hessian", seeded(Named), *data, output="scores")
 
 
 class Batch:
@@ -108,11 +158,8 @@ def test_an_endless_loader_is_read_as_far_as_wanted():
         while True:
             yield X, LABELS
 
-    assert (
-        measured("hessian", seeded(Plain), endless(), samples=15)
-        .attrs["title"]
-        .endswith("15 samples")
-    )
+    report = measured("hessian", seeded(Plain), endless(), samples=15)
+    assert report.attrs["title"].endswith("15 samples")
 
 
 BAD = {
@@ -128,16 +175,12 @@ BAD = {
 @pytest.mark.parametrize("kind", BAD)
 def test_batches_that_mean_nothing_are_refused_in_a_sentence(kind):
     data, reason = BAD[kind]
-    assert reason in refusal(flatlab.MeasureError, measured, "hessian", seeded(Plain), data)
+    refused(reason, measured, "hessian", seeded(Plain), data)
 
 
 def test_targets_beside_batches_and_limits_below_one_are_refused():
-    both = refusal(
-        flatlab.MeasureError, measured, "hessian", seeded(Plain), DataLoader(X, 3), LABELS
-    )
-    assert "bring their targets" in both
-    none = refusal(flatlab.MeasureError, measured, "hessian", seeded(Plain), X, LABELS, samples=0)
-    assert "samples=0" in none
+    refused("bring their targets", measured, "hessian", seeded(Plain), DataLoader(X, 3), LABELS)
+    refused("samples=0", measured, "hessian", seeded(Plain), X, LABELS, samples=0)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -165,9 +208,7 @@ def test_inputs_that_are_integers_beside_numbers_are_refused_where_inputs_are_di
 
     model, kind = seeded(Mixed), torch.arange(10) % 3
     assert measured("hessian", model, (X, kind), LABELS)["hessian_converged"] == 1
-    assert "integers" in refusal(
-        flatlab.MeasureError, measured, "geometry", model, (X, kind), LABELS
-    )
+    refused("integers", measured, "geometry", model, (X, kind), LABELS)
 
 
 @pytest.mark.parametrize("family", ["geometry", "jacobian", "flatness", "adaptive"])
@@ -192,12 +233,11 @@ def test_outputs_at_positions_are_one_vector_of_all_of_them(family):
 def test_the_loss_of_positions_is_their_mean(kind):
     torch.manual_seed(1)
     if kind == "segmentation":
-        model, x, y = seeded(Segmentation), torch.randn(4, 2, 3, 3).double(), (4, 3, 3)
-        classes, targets = 4, torch.randint(4, y)
+        model, x = seeded(Segmentation), torch.randn(4, 2, 3, 3).double()
+        last, classes, targets = 1, 4, torch.randint(4, (4, 3, 3))
     else:
         model, x = seeded(Language), torch.randint(7, (4, 6))
-        classes, targets = 7, torch.randint(7, (4, 6))
-    last = -1 if kind == "language" else 1
+        last, classes, targets = -1, 7, torch.randint(7, (4, 6))
 
     def loss(outputs):
         return F.cross_entropy(outputs.movedim(last, 1), targets)
@@ -206,13 +246,11 @@ def test_the_loss_of_positions_is_their_mean(kind):
     exact = float(torch.linalg.eigvalsh(hessian_of(model, loss, x))[-1])
     assert float(report["hessian_lambda_max"]) == pytest.approx(exact, rel=1e-6)
     ours = measured("hessian", model, x, targets, loss="cross-entropy", batch_size=2)
-    assert float(ours["gauss_newton_lambda_max"]) == pytest.approx(
-        float(report["gauss_newton_lambda_max"]), rel=1e-4
-    )
+    expected = pytest.approx(float(report["gauss_newton_lambda_max"]), rel=1e-4)
+    assert float(ours["gauss_newton_lambda_max"]) == expected
     radii = {"sharpness_radii": {"worst-standard-l2": [0.1]}}
     assert measured("sharpness", model, x, targets, **radii)["sharpness_at_radius"].item() > 0
-    wrong = refusal(flatlab.MeasureError, measured, "hessian", model, x, targets + 1)
-    assert f"label {classes}" in wrong
+    refused(f"label {classes}", measured, "hessian", model, x, targets + 1)
 
 
 def test_numbers_per_sample_without_a_dimension_are_one_output():
@@ -224,9 +262,99 @@ def test_numbers_per_sample_without_a_dimension_are_one_output():
         def forward(self, x):
             return super().forward(x)[:, :1]
 
-    how = {"loss": "half-mse"}
-    y = V[:, 0]
-    same(
-        measured("hessian", seeded(Squeezed), X, y, **how),
-        measured("hessian", seeded(Column), X, y[:, None], **how),
-    )
+    number = measured("hessian", seeded(Squeezed), X, V[:, 0], loss="half-mse")
+    same(number, measured("hessian", seeded(Column), X, V[:, :1], loss="half-mse"))
+
+
+WITH_LINEAR = [*FAMILIES, "linear"]
+CLASSES = torch.tensor([0, 1, 2, 0, 1, 2, 2, 1])
+ROWS = torch.randn(8, 5, generator=torch.Generator().manual_seed(0)).double()
+
+
+def of_targets(family, targets, x=ROWS, outputs=3, **options):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, outputs)).double()
+    if family == "linear":
+        model = nn.Linear(5, outputs).double()
+    return measured(family, model, x, targets, **options)
+
+
+TAKEN = {
+    "int32": CLASSES.int(),
+    "int16": CLASSES.short(),
+    "uint8": CLASSES.byte(),
+    "numpy": CLASSES.numpy(),
+    "numpy int32": CLASSES.numpy().astype(np.int32),
+    "list": CLASSES.tolist(),
+    "one-hot integers": one_hot(CLASSES, 3),
+    "one-hot booleans": one_hot(CLASSES, 3).bool(),
+}
+
+
+@pytest.mark.parametrize("kind", TAKEN)
+@pytest.mark.parametrize("family", WITH_LINEAR)
+def test_labels_of_other_types_are_the_same_classes(family, kind):
+    assert of_targets(family, TAKEN[kind]).equals(of_targets(family, CLASSES))
+
+
+@pytest.mark.parametrize("family", WITH_LINEAR)
+def test_booleans_are_the_classes_0_and_1(family):
+    assert of_targets(family, CLASSES > 0).equals(of_targets(family, (CLASSES > 0).long()))
+
+
+@pytest.mark.parametrize("ignored", [-100, 1])
+@pytest.mark.parametrize("family", WITH_LINEAR)
+def test_ignored_labels_are_left_out_and_counted(family, ignored):
+    labels = CLASSES.clone()
+    labels[[1, 4, 7]] = ignored
+    kept = labels != ignored
+    report = of_targets(family, labels, ignore_index=ignored)
+    assert report.equals(of_targets(family, labels[kept], ROWS[kept]))
+    assert report.attrs["samples_ignored"] == 3
+    assert "samples_ignored" not in of_targets(family, CLASSES).attrs
+
+
+REFUSED = {
+    "another negative label": (CLASSES - 1, "ignore_index=-1"),
+    "all are ignored": (torch.full((8,), -100), "all labels"),
+    "too large": (CLASSES + 1, "3 outputs"),
+    "not finite": (torch.full((8, 3), torch.nan), "finite"),
+    "complex": (one_hot(CLASSES, 3) + 0j, "finite real"),
+    "too few": (CLASSES[:-1], "8 inputs and 7 targets"),
+    "words": (["a"] * 8, "targets"),
+    "an object": (object(), "not object"),
+    "no probabilities": ([[1.0, 1.0, 0.0]] * 8, "neither classes nor probabilities"),
+}
+NEED_NO_TARGETS = ("geometry", "jacobian")
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+@pytest.mark.parametrize("family", WITH_LINEAR)
+def test_targets_that_mean_nothing_are_refused_in_a_sentence(family, kind):
+    targets, reason = REFUSED[kind]
+    if kind == "too large" and family in (*NEED_NO_TARGETS, "flatness", "representations"):
+        pytest.skip("no output of this network is compared with classes")
+    refused(reason, of_targets, family, targets)
+
+
+@pytest.mark.parametrize("family", [f for f in FAMILIES if f != "capacity"])
+def test_probabilities_are_targets(family):
+    assert of_targets(family, torch.tensor([[0.2, 0.3, 0.5]] * 8).double()).data_vars
+
+
+def test_a_number_for_each_sample_is_the_target_of_one_output():
+    y = torch.linspace(-1, 1, 8).double()
+    number, column = (of_targets("hessian", t, outputs=1, loss="half-mse") for t in (y, y[:, None]))
+    assert number.equals(column)
+
+
+@pytest.mark.parametrize("family", WITH_LINEAR)
+def test_complex_parameters_are_refused(family):
+    model = nn.Sequential(nn.Linear(5, 3), nn.Linear(3, 3))
+    model[1].weight = nn.Parameter(model[1].weight.detach() + 0j)
+    refused("complex", flatlab.measure, model, ROWS.float(), CLASSES, families=family)
+
+
+@pytest.mark.parametrize("loss", [None, 3, "mse"])
+def test_a_loss_that_is_neither_a_name_nor_a_function_is_refused_with_the_names(loss):
+    refused("cross-entropy", of_targets, "hessian", CLASSES, loss=loss)

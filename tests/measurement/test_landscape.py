@@ -10,6 +10,7 @@ from torch import nn
 import flatlab
 from tests.measurement.comparing import assert_same_state, state
 from tests.networks.small_networks import small
+from tests.refusals import refused
 
 
 @torch.no_grad()
@@ -19,14 +20,9 @@ def cross_entropy(model, x, labels):
 
 def moved(model, other, share):
     between = copy.deepcopy(model)
-    with torch.no_grad():
-        for tensor, end in zip(
-            [*between.parameters(), *between.buffers()],
-            [*other.parameters(), *other.buffers()],
-            strict=True,
-        ):
-            if tensor.is_floating_point():
-                tensor.lerp_(end, share)
+    for tensor, end in zip(*(m.state_dict().values() for m in (between, other)), strict=True):
+        if tensor.is_floating_point():
+            tensor.lerp_(end, share)
     return between
 
 
@@ -36,10 +32,8 @@ def test_a_line_between_two_networks(name, mode):
     model, x, labels = small(name)
     other, _, _ = small(name, seed=1)
     before = state(model), state(other)
-    line = flatlab.landscape(
-        *(model, x, labels), along=[other], span=(0, 1), points=5, loss="cross-entropy",
-        batch_norm=mode, batch_size=4,
-    )  # fmt: skip
+    how = {"loss": "cross-entropy", "batch_norm": mode, "batch_size": 4}
+    line = flatlab.landscape(model, x, labels, along=[other], span=(0, 1), points=5, **how)
     assert_same_state(before[0], state(model))
     assert_same_state(before[1], state(other))
     assert line.network_first.values.tolist() == [0, 1]
@@ -92,13 +86,11 @@ def test_random_directions_are_normalized_by_filters():
 def test_curvature_along_the_top_eigenvectors_is_their_eigenvalue():
     model, x, labels = small("mlp-tanh")
     step = 1e-3
-    plane = flatlab.landscape(
-        *(model, x, labels), along="eigenvectors", dimensions=2, span=(-step, step), points=3,
-        loss="cross-entropy",
-    )  # fmt: skip
-    found = flatlab.measure(
-        model, x, labels, families="spectrum", largest=2, loss="cross-entropy"
-    ).largest_eigenvalue.values.flatten()
+    given, loss = (model, x, labels), {"loss": "cross-entropy"}
+    how = {"along": "eigenvectors", "dimensions": 2, "span": (-step, step), "points": 3}
+    plane = flatlab.landscape(*given, **how, **loss)
+    report = flatlab.measure(*given, families="spectrum", largest=2, **loss)
+    found = report.largest_eigenvalue.values.flatten()
     loss = plane.loss.values
     curved = [loss[2, 1] - 2 * loss[1, 1] + loss[0, 1], loss[1, 2] - 2 * loss[1, 1] + loss[1, 0]]
     assert np.array(curved) / step**2 == pytest.approx(found, rel=1e-3)
@@ -138,14 +130,12 @@ def test_barriers_between_permuted_networks_and_none_to_itself():
 )
 def test_what_has_no_landscape_is_refused_in_a_sentence(options, message):
     model, x, labels = small("mlp-relu")
-    with pytest.raises(flatlab.MeasureError, match=message):
-        flatlab.landscape(model, x, labels, **options)
+    refused(message, flatlab.landscape, model, x, labels, **options)
 
 
 def test_networks_on_a_line_span_no_plane_and_one_network_has_no_barrier():
     model, x, labels = small("mlp-relu")
     other, _, _ = small("mlp-relu", seed=1)
-    with pytest.raises(flatlab.MeasureError, match="lie on a line"):
-        flatlab.landscape(model, x, labels, along=[other, moved(model, other, 0.5)])
-    with pytest.raises(flatlab.MeasureError, match="there are 1"):
-        flatlab.barriers([model], x, labels)
+    between = moved(model, other, 0.5)
+    refused("lie on a line", flatlab.landscape, model, x, labels, along=[other, between])
+    refused("there are 1", flatlab.barriers, [model], x, labels)

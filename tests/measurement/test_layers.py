@@ -1,4 +1,4 @@
-"""Networks whose layers do more than their type says are measured all the same."""
+"""Layers that do more than their type says, or that are none, are measured as far as that goes."""
 
 import warnings
 
@@ -9,10 +9,47 @@ from torch import nn
 from torch.nn.utils import parametrizations, prune
 
 import flatlab
-from tests.networks.plain_autograd import frobenius, hooked, inputs, perceptron, sharpness
+from tests.refusals import refused
 
 MORE = "its forward is not that of its base class, or a hook changes what it returns"
 ROWS = "its rows do not belong to one sample each"
+
+
+def inputs(*shape):
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(*(shape or (6, 5)), generator=generator, dtype=torch.float64)
+
+
+def perceptron():
+    torch.manual_seed(0)
+    layers = nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 7), nn.ReLU(), nn.Linear(7, 3)
+    return nn.Sequential(*layers).double()
+
+
+def hooked(change, place=2):
+    model = perceptron()
+    model[place].register_forward_hook(lambda module, given, output: change(output))
+    return model
+
+
+def sharpness(model, x):
+    """||df/dtheta||_F^2 of each sample."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    flags = {"retain_graph": True, "materialize_grads": True}
+    return [
+        sum(
+            float(g.square().sum())
+            for f in row
+            for g in torch.autograd.grad(f, parameters, **flags)
+        )
+        for row in model(x)
+    ]
+
+
+def frobenius(model, x):
+    x = x.clone().requires_grad_()
+    rows = [torch.autograd.grad(f, x, retain_graph=True)[0] for f in model(x).sum(0)]
+    return torch.stack(rows).square().flatten(2).sum((0, 2)).sqrt().numpy()
 
 
 def patched():
@@ -121,9 +158,216 @@ def test_a_layer_that_does_more_than_its_type_is_left_to_autograd(case):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_hook_that_changes_nothing_leaves_the_layers(dtype):
-    plain, watched = (
-        flatlab.measure(m, inputs(), dtype=dtype) for m in (perceptron(), hooked(F.relu6))
-    )
+    models = perceptron(), hooked(F.relu6)
+    plain, watched = (flatlab.measure(m, inputs(), dtype=dtype) for m in models)
     assert watched.layer.values.tolist() == ["0", "4"]
     watched = flatlab.measure(hooked(lambda output: None), inputs(), dtype=dtype)
     assert watched.identical(plain)
+
+
+NO_MODULE = "it is not called as a module that maps tensor to tensor"
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cells = nn.GRU(5, 4, batch_first=True)
+        self.heads = nn.ParameterList([nn.Parameter(torch.randn(4, 3))])
+
+    def forward(self, x):
+        return self.cells(torch.stack([x, x.flip(1)], 1))[0][:, -1] @ self.heads[0]
+
+
+class Used(nn.Module):
+    """Parameters of a layer that is not called as a module."""
+
+    def __init__(self, use):
+        super().__init__()
+        self.layer, self.use = nn.Linear(5, 3), use
+
+    def forward(self, x):
+        return self.use(self.layer, x).tanh()
+
+
+class Bilinear(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.form = nn.Bilinear(5, 5, 3)
+
+    def forward(self, x):
+        return self.form(x, x)
+
+
+def exported():
+    batch = ({0: torch.export.Dim("batch", min=1)},)
+    return torch.export.export(perceptron(), (inputs(),), dynamic_shapes=batch).module()
+
+
+WITHOUT_LAYERS = {
+    "recurrent": (Recurrent, []),
+    "bilinear": (Bilinear, []),
+    "scripted": (lambda: torch.jit.script(perceptron()), []),
+    "traced": (lambda: torch.jit.trace(perceptron(), inputs()), []),
+    "exported": (exported, []),
+    "called by forward": (lambda: Used(lambda la, x: la.forward(x)), [f"layer: {NO_MODULE}"]),
+    "functional": (
+        lambda: Used(lambda la, x: F.linear(x, la.weight, la.bias)),
+        [f"layer: {NO_MODULE}"],
+    ),
+    "one layer, hooked": (lambda: hooked_alone(), [f"0: {MORE}"]),
+}
+
+
+def hooked_alone():
+    model = nn.Sequential(nn.Linear(5, 3))
+    model[0].register_forward_hook(lambda module, given, output: output.softmax(1))
+    return model
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning")
+@pytest.mark.parametrize("case", WITHOUT_LAYERS)
+def test_without_layers_there_is_what_needs_none(case):
+    build, left_out = WITHOUT_LAYERS[case]
+    torch.manual_seed(0)
+    model, x = build(), inputs()
+    model = model.double()
+    report = flatlab.measure(model, x, families=["geometry", "jacobian"])
+    assert report.sharpness_per_sample.values == pytest.approx(sharpness(model, x), rel=1e-12)
+    assert report.jacobian_frobenius.values == pytest.approx(frobenius(model, x), rel=1e-12)
+    assert {"mls", "g", "log_volume", "local_dimension", "normalized_mls"} <= set(report)
+    assert report.finite == 1
+    assert not {"nmls", "bound_d", "weight_norm", "relative_flatness"} & set(report)
+    assert report.attrs["layers_left_out"] == left_out
+    assert "those of layers" in report.attrs["quantities_left_out"]
+
+
+class Mixed(nn.Module):
+    """The mean of the batch is taken off where no derivative sees it."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.head = nn.Linear(5, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        h = self.layer(x).tanh()
+        return self.head(h - h.mean(0).detach())
+
+
+class Routed(nn.Module):
+    """Two layers, each for the samples of one sign."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Linear(5, 3), nn.Linear(5, 3)
+
+    def forward(self, x):
+        f, left = x.new_zeros(len(x), 3), x[:, 0] < 0
+        f[left], f[~left] = self.one(x[left]), self.other(x[~left])
+        return f
+
+
+class Seldom(nn.Module):
+    """A parameter that only large inputs need."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.gain = nn.Linear(5, 3), nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        return self.layer(x) * self.gain if x.abs().max() > 9 else self.layer(x)
+
+
+class InPlace(nn.Module):
+    """Changes what its activation needs for a gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(5, 3)
+
+    def forward(self, x):
+        y = self.layer(x).exp()
+        z = y.square()
+        y += 1
+        return z
+
+
+class Meta(nn.Module):
+    def __new__(cls):
+        with torch.device("meta"):
+            return nn.Sequential(nn.Linear(5, 3))
+
+
+def late(value):
+    return inputs().index_put((torch.tensor(-1), torch.tensor(0)), torch.tensor(value).double())
+
+
+REFUSED = {
+    "a mean without a derivative": (Mixed, inputs(), "depend on another sample"),
+    "a mean in a hook": (lambda: hooked(lambda z: z - z.mean(0), 1), inputs(), "another sample"),
+    "samples of two ways": (
+        Routed,
+        late(-3.0).abs().neg().index_fill(0, torch.tensor(5), 1),
+        "go different ways",
+    ),
+    "a parameter of some samples": (Seldom, late(10.0), "some need 'gain'"),
+    "a change in place": (InPlace, inputs(), "cannot differentiate"),
+    "the meta device": (Meta, inputs(), "meta device"),
+    "no outputs": (lambda: nn.Linear(5, 0), inputs(), "no outputs"),
+    "sparse inputs": (perceptron, inputs().to_sparse(), "to_dense"),
+    "an exported program": (
+        lambda: torch.export.export(perceptron(), (inputs(),)),
+        inputs(),
+        "ExportedProgram, not a torch Module",
+    ),
+    "an exported batch": (
+        lambda: torch.export.export(perceptron(), (inputs(),)).module(),
+        inputs(),
+        "does not accept inputs",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_nothing_exact_is_known_of_is_one_sentence(case):
+    build, x, piece = REFUSED[case]
+    torch.manual_seed(0)
+    refused(piece, flatlab.measure, build(), x, dtype="float64")
+
+
+class Tuple(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(5, 4), nn.Linear(4, 3)
+        self.first.register_forward_hook(lambda module, given, output: (output, 1))
+
+    def forward(self, x):
+        return self.last(self.first(x)[0].tanh())
+
+
+def standardized():
+    layers = pytest.importorskip("timm").layers
+    convolutions = layers.StdConv2d(1, 3, 2), nn.ReLU(), layers.ScaledStdConv2d(3, 4, 2)
+    head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3)
+    return nn.Sequential(nn.Unflatten(1, (1, 1, 5)), nn.Upsample((5, 5)), *convolutions, *head)
+
+
+@pytest.mark.parametrize(
+    ("build", "layers"), [(Tuple, ["last"]), (standardized, ["7"])], ids=["tuple", "standardized"]
+)
+def test_layers_of_other_kinds_leave_the_rest(build, layers):
+    torch.manual_seed(0)
+    model, x = build().double(), inputs()
+    report = flatlab.measure(model, x)
+    assert report.sharpness_per_sample.values == pytest.approx(sharpness(model, x), rel=1e-12)
+    assert report.layer.values.tolist() == layers
+
+
+def test_many_outputs_are_measured_in_bounded_memory():
+    """1,200 outputs of 7 hidden units: only the Jacobians are held, for a few samples at a time."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 1200)).double()
+    x = inputs(3, 5)
+    report = flatlab.measure(model, x, costly=())
+    assert report.g == pytest.approx((frobenius(model, x) ** 2).mean(), rel=1e-12)
+    assert (report.samples_rank_deficient == 3) & (report.local_dimension <= 5)

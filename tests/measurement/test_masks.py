@@ -3,15 +3,17 @@
 Sequences have padding that their network does not see, and ignored labels; images have void pixels.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 import flatlab
-from tests.networks.masked_cases import Case, accuracy, largest, mean, sizes
+from tests.networks import masked
+from tests.networks.masked import LENGTH, Case, accuracy, largest, mean, sizes
+from tests.networks.users import measured, same, seeded
+from tests.refusals import refused
 
 KINDS = ["sequences", "pixels", "forecasts", "piecewise"]
 
@@ -140,9 +142,8 @@ def test_margins_and_noise_are_of_all_positions(kind):
     report = case.measured("capacity")
     margins = []
     for n in case.stack:
-        for row, label in zip(
-            case.stack.f(n), case.stack.labels[n][case.stack.kept[n]], strict=True
-        ):
+        wanted = case.stack.labels[n][case.stack.kept[n]]
+        for row, label in zip(case.stack.f(n), wanted, strict=True):
             others = torch.cat([row[:label], row[label + 1 :]])
             margins.append(float(row[label] - others.max()))
     assert float(report["margin"]) == pytest.approx(np.quantile(margins, 0.1), rel=1e-9)
@@ -181,13 +182,10 @@ def test_fisher_rao_and_feature_robustness_are_of_the_mean_over_all_positions(ki
 @pytest.mark.parametrize("kind", KINDS)
 def test_losses_at_other_weights_are_means_over_all_positions(kind):
     case = Case(kind)
-    line = flatlab.landscape(
-        case.model, case.inputs, case.labels, loss="cross-entropy", points=3, batch_size=2
-    )
+    given = case.model, case.inputs, case.labels
+    line = flatlab.landscape(*given, loss="cross-entropy", points=3, batch_size=2)
     assert float(line["loss"][1]) == pytest.approx(float(case.stack.loss()), rel=1e-9)
-    tracker = flatlab.Tracker(
-        case.model, case.inputs, case.labels, families="hessian", loss="cross-entropy"
-    )
+    tracker = flatlab.Tracker(*given, families="hessian", loss="cross-entropy")
     tracker(0)
     assert float(tracker.table["loss"][0]) == pytest.approx(float(case.stack.loss()), rel=1e-9)
     assert float(tracker.table["accuracy"][0]) == pytest.approx(accuracy(case))
@@ -215,12 +213,183 @@ def test_adaptive_estimates_are_of_the_stack_of_unmasked_positions(kind):
     for name in ("sharpness", "elementwise_adaptive_trace", "mls", "normalized_mls"):
         rel = 1e-9 if name[0] in "se" else 1e-3
         assert float(report[name]) == pytest.approx(float(geometry[name]), rel=rel), name
-    slopes = report["slope_per_sample"].values
-    norms = report["mls_per_sample"].values
-    assert (slopes > 0.2 * norms).all()
+    assert (report["slope_per_sample"] > 0.2 * report["mls_per_sample"]).all()
     squares = []
     for n in case.stack:
         wanted = case.stack.labels[n][case.stack.kept[n]]
         squares.append((case.stack.f(n) - F.one_hot(wanted, 3)).square().sum() / 2)
     assert float(report["sample_loss"]) == pytest.approx(mean(squares), rel=1e-9)
     assert float(report["sample_accuracy"]) == pytest.approx(100 * accuracy(case))
+
+
+FAMILIES = {
+    "geometry": {},
+    "jacobian": {},
+    "hessian": {},
+    "spectrum": {"matrices": ["hessian", "empirical-fisher"], "largest": 3},
+    "flatness": {"flatness": ["traces"], "hessian_traces": "exact"},
+    "sharpness": {"sharpness_radii": {"worst-adaptive-l2": [0.1], "worst-normalized-l2": [0.1]}},
+}
+
+
+@pytest.mark.parametrize("kind", ["sequences", "pixels"])
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("size", [1, 3])
+def test_loaders_and_chunks_give_what_the_whole_tensors_give(kind, family, size):
+    case, how = Case(kind), FAMILIES[family]
+    whole = case.measured(family, **how)
+    batches = measured(family, case.model, case.loader(size), **how, batch_size=size)
+    for name in set(whole.data_vars) - {"hessian_products", "gauss_newton_products"}:
+        rel = 1e-4 if "residual" in name or "products" in name else 1e-6
+        ours, theirs = batches[name].values, whole[name].values
+        if "residual" not in name:
+            assert ours == pytest.approx(theirs, rel=rel, abs=1e-9, nan_ok=True), name
+    assert batches.attrs["positions_ignored"] == whole.attrs["positions_ignored"]
+
+
+@pytest.mark.parametrize("kind", ["sequences", "pixels"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_the_network_does_not_see_or_has_no_label_changes_nothing(kind, family):
+    case, how = Case(kind), FAMILIES[family]
+    before = case.measured(family, **how)
+    if kind == "sequences":
+        tokens, mask = case.inputs.values()
+        other = torch.where(
+            mask == 0, (tokens + 1 + torch.arange(LENGTH)) % masked.VOCABULARY, tokens
+        )
+        assert not torch.equal(other, tokens)
+        case.inputs = {"input_ids": other, "attention_mask": mask}
+        case.labels = torch.where(mask == 0, 2, case.labels)  # padding needs no ignored label
+        same(case.measured(family, **how), before)
+        return
+    kept = (case.labels != -100)[:, None]
+    twin = measured(family, Elsewhere(case.model, ~kept), case.inputs, case.labels, **how)
+    for name in before.data_vars:
+        assert twin[name].values == pytest.approx(before[name].values, nan_ok=True), name
+
+
+class Elsewhere(nn.Module):
+    """Another network at void pixels of the first sample's kind: outputs there do not count."""
+
+    def __init__(self, model, void):
+        super().__init__()
+        self.first, self.last = model.first, model.last
+        self.void = void[0] & void[1]  # of all samples that are compared, so that chunks agree
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.first(x))) + 3 * self.void.to(x)
+
+
+def test_positions_that_do_not_count_may_be_of_any_length():
+    """Padded or cut: the same, where all sequences have the same length."""
+    model = seeded(masked.Attending)
+    tokens, _, labels = masked.sequences(4)
+    labels[:] = torch.randint(
+        masked.VOCABULARY, labels.shape, generator=torch.Generator().manual_seed(1)
+    )
+    whole = torch.ones(4, LENGTH, dtype=torch.long)
+    plain = {"input_ids": tokens, "attention_mask": whole}
+    batches = [
+        {n: p[k : k + 2] for n, p in plain.items()} | {"labels": labels[k : k + 2]} for k in (0, 2)
+    ]
+    for family, how in FAMILIES.items():
+        same(measured(family, model, batches, **how), measured(family, model, plain, labels, **how))
+    short = {n: p[:2, :3] for n, p in batches[0].items()}
+    padded = measured("hessian", OfAnyLength(model), [short, batches[1]])
+    cut = {**batches[0], "attention_mask": batches[0]["attention_mask"].clone()}
+    cut["attention_mask"][:, 3] = 0
+    expected = measured("hessian", OfAnyLength(model), [cut, batches[1]])
+    assert padded.attrs["positions_ignored"] == 2
+    same(padded, expected)
+
+
+class OfAnyLength(nn.Module):
+    """Passes names on, of a mask that is too long the first half."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids, attention_mask):
+        return self.model(input_ids, attention_mask[:, :LENGTH])
+
+
+def test_samples_without_any_position_are_left_out_and_counted():
+    case = Case("pixels")
+    before = case.measured("hessian")
+    case.inputs = torch.cat([case.inputs, torch.randn(1, 2, 3, 2).double()])
+    case.labels = torch.cat([case.labels, torch.full((1, 3, 2), -100)])
+    after = case.measured("hessian")
+    assert after.attrs["samples_ignored"] == 1
+    same(after, before)
+    case.labels[:] = -100
+    refused("all labels", case.measured, "hessian")
+
+
+def test_values_as_targets_have_masks_too():
+    case = Case("sequences")
+    values = torch.randn(5, LENGTH, masked.VOCABULARY).double()
+    report = measured("hessian", case.model, case.inputs, values, loss="mean-mse")
+    kept = case.inputs["attention_mask"] != 0
+    stack = masked.stack_of_sequences(case.model, *case.inputs.values(), kept)
+
+    def loss(theta):
+        parts = [(stack.f(n, theta) - values[n][kept[n]]).square().mean(1) for n in stack]
+        return torch.cat(parts).mean()
+
+    hessian = torch.autograd.functional.hessian(loss, stack.theta)
+    assert float(report["hessian_lambda_max"]) == pytest.approx(largest(hessian), rel=1e-6)
+
+
+def test_functions_take_outputs_as_they_are_and_may_be_means_over_positions():
+    for kind, last in (("sequences", -1), ("pixels", 1)):
+        case = Case(kind)
+
+        def loss(outputs, labels, last=last):
+            return F.cross_entropy(outputs.movedim(last, 1), labels)
+
+        for family, how in {
+            "hessian": {},
+            "flatness": FAMILIES["flatness"],
+            "sharpness": {**FAMILIES["sharpness"], "sharpness_loss": None},
+        }.items():
+            named, ours = case.measured(family, **how), case.measured(family, loss=loss, **how)
+            for name in set(named.data_vars) - {"hessian_residual", "gauss_newton_residual"}:
+                expected = named[name].values
+                assert ours[name].values == pytest.approx(expected, rel=1e-6, nan_ok=True), name
+
+
+def test_a_function_that_reads_outputs_where_labels_are_ignored_is_refused():
+    case = Case("sequences")
+
+    def shifting(outputs, labels):
+        return F.cross_entropy(outputs[:, :-1].movedim(-1, 1), labels[:, 1:])
+
+    refused("shift them before", case.measured, "hessian", loss=shifting)
+
+
+def test_what_has_no_meaning_with_masks_is_refused_in_a_sentence():
+    case = Case("pixels")
+    for family in ("representations", "jacobian", "linear", "diagonal"):
+        refused("", case.measured, family, **({"pairs": 1} if family == "jacobian" else {}))
+    case = Case("sequences")
+    mask = case.inputs["attention_mask"]
+    case.inputs["attention_mask"] = torch.cat([mask, mask], 1)
+    case.model = OfAnyLength(case.model)
+    refused("attention_mask is (5, 8)", case.measured, "hessian")
+    case = Case("pixels")
+    case.labels = case.labels[:, 0, 0]
+    refused("a class for each position", case.measured, "hessian")
+
+
+@pytest.mark.parametrize("kind", ["sequences", "pixels"])
+def test_all_families_that_can_be_had_are_measured(kind):
+    case = Case(kind)
+    how = {"draws": 2, "sharpness_radii": {"worst-standard-l2": [0.1]}}
+    report = case.measured("all", **how)
+    measured_ones = {"geometry", "jacobian", "hessian", "flatness", "sharpness", "spectrum"}
+    measured_ones |= {"adaptive", "capacity"} if kind == "pixels" else set()
+    missing = measured_ones - {*report.attrs["families"]}
+    assert missing <= {"flatness"}, report.attrs["left_out"]
+    for name in missing:
+        assert f"{name}: " in report.attrs["left_out"]

@@ -17,15 +17,18 @@ SAMPLE_SETS = {"train": of_split("train", 10), "test": of_split("test", 7, seed=
 WRONG = {"wrong": of_split("test", 7, seed=1, only="misclassified"), **SAMPLE_SETS}
 
 
+NETWORK = {**small("mlp"), "initialization": "framework"}
+TWICE = about([0, 7])
+
+
 def packed(stripes, samples=SAMPLE_SETS, change=None, family="geometry"):
     """Two networks of one pack at two checkpoints, and the file of their measures."""
-    network = {**small("mlp"), "initialization": "framework"}
-    models = networks(network, (4, 4), 3)
+    models = networks(NETWORK, (4, 4), 3)
     if change:
         change(models[0])
     options = {"accuracy": {}, "geometry": {"costly": [*ALL_COSTLY]}, "jacobian": {}}
-    settings = asked(family, network, samples=samples, options=options)
-    return models, settings, measure_pack([(weights_of(models), about([0, 7]))], stripes, settings)
+    settings = asked(family, NETWORK, samples=samples, options=options)
+    return models, settings, measure_pack([(weights_of(models), TWICE)], stripes, settings)
 
 
 def test_a_pack_has_the_dimensions_of_runs_checkpoints_and_sample_sets(stripes):
@@ -87,9 +90,7 @@ def test_misclassified_samples_are_those_of_each_network_at_each_checkpoint(stri
         assert torch.equal(subset.labels, split.labels[chosen[:3]])
 
 
-def test_a_network_that_gets_nothing_wrong_has_no_numbers_of_what_it_gets_wrong(
-    stripes, monkeypatch
-):
+def test_a_network_that_gets_nothing_wrong_has_no_numbers_of_it(stripes, monkeypatch):
     monkeypatch.setattr(Split, "misclassified", lambda self, *given: self._chosen(torch.arange(0)))
     *_, found = packed(stripes, WRONG)
     assert found.sel(samples="wrong")["sharpness"].isnull().all()
@@ -99,24 +100,16 @@ def test_a_network_that_gets_nothing_wrong_has_no_numbers_of_what_it_gets_wrong(
 def test_representations_and_feature_robustness_of_a_pack(stripes):
     """As of each network alone; a set of one class, or of a network without numbers, has NaN."""
     samples = {"train": of_split("train", 10), "two": of_split("train", 2)}
-    network = {**small("mlp"), "initialization": "framework"}
-    models = networks(network, (4, 4), 3)
+    models = networks(NETWORK, (4, 4), 3)
     models[1].fc1.weight.data.fill_(np.nan)
     options = {"representations": {}, "feature-robustness": {"robustness_draws": 3}}
-    settings = asked(
-        "representations+feature-robustness", network, samples=samples, options=options
-    )
-    found = measure_pack([(weights_of(models), about([0, 7]))], stripes, settings)
+    settings = asked("+".join(options), NETWORK, samples=samples, options=options)
+    found = measure_pack([(weights_of(models), TWICE)], stripes, settings)
     assert {"sample", "run"} & {*found.dims} == {"run"}
     splits = prepare(stripes, settings["data"], None, torch.float64)
     subset = splits.train.subset(10, 0)
-    alone = flatlab.measure(
-        models[0].eval(),
-        subset.inputs,
-        subset.labels,
-        families=["representations", "feature-robustness"],
-        robustness_draws=3,
-    )
+    how = {"families": [*options], "robustness_draws": 3}
+    alone = flatlab.measure(models[0].eval(), subset.inputs, subset.labels, **how)
     here = found.isel(run=0, checkpoint=0).sel(samples="train")
     for name in ("feature_sensitivity", "head_share", "collapse_within_half", "linear_share"):
         assert close(here[[name]], alone[[name]], rel=1e-12), name
@@ -128,15 +121,13 @@ def test_representations_and_feature_robustness_of_a_pack(stripes):
 def test_collapse_is_of_the_whole_split_and_representativeness_of_held_out_data(stripes):
     """Where it says so; the test samples are what training samples are compared with."""
     samples = {"train": of_split("train", 10), "test": of_split("test", 8)}
-    network = {**small("mlp"), "initialization": "framework"}
-    models = networks(network, (4, 4), 3)
+    models = networks(NETWORK, (4, 4), 3)
     options = {
         "representations": {"collapse_samples": "split"},
         "representativeness": {"robustness_deltas": [0.1], "representativeness_draws": 3},
     }
-    families = "representations+representativeness"
-    settings = asked(families, network, samples=samples, options=options)
-    found = measure_pack([(weights_of(models), about([0, 7]))], stripes, settings)
+    settings = asked("+".join(options), NETWORK, samples=samples, options=options)
+    found = measure_pack([(weights_of(models), TWICE)], stripes, settings)
     splits = prepare(stripes, settings["data"], None, torch.float64)
     for number, model in enumerate(models):
         here = found.isel(run=number // 2, checkpoint=number % 2)
@@ -145,11 +136,9 @@ def test_collapse_is_of_the_whole_split_and_representativeness_of_held_out_data(
             alone = flatlab.measure(model.eval(), split.inputs, split.labels, **parts)
             assert close(here.sel(samples=name)[[*alone.data_vars]], alone, rel=1e-9), name
             subset = split.subset(samples[name]["size"], 0)
-            of_subset = flatlab.measure(
-                model, subset.inputs, families="representations", representations=["local"]
-            )
-            name_of = ["feature_sensitivity"]
-            assert close(here.sel(samples=name)[name_of], of_subset[name_of], rel=1e-12)
+            parts["representations"] = ["local"]
+            of_subset = flatlab.measure(model, subset.inputs, **parts)[["feature_sensitivity"]]
+            assert close(here.sel(samples=name)[[*of_subset]], of_subset, rel=1e-12)
         risk = (model(splits.test.inputs).detach() - splits.test.targets).square().sum(1).mean() / 2
         rest = risk.item() - here.nearby_loss.sel(samples="train")
         assert here.representativeness.sel(samples="train").values == pytest.approx(rest.values)

@@ -1,4 +1,7 @@
-"""The numbers and the words of a report."""
+"""The numbers and the words of a report, and what a measurement leaves as it was."""
+
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -9,12 +12,37 @@ from torch import nn
 import flatlab
 from flatlab.core import store
 from flatlab.metrics import geometry
-from tests.measurement.comparing import ALL_COSTLY, assert_same_state, close, same, state
+from tests.measurement.comparing import ALL_COSTLY, Spy, assert_same_state, close, same, state
+from tests.refusals import refused
 
 DIMS = {"sample", "layer", "norm", "bound"}
 
-
 NOT_FINITE = {"finite", "shared", "samples_measured", "layers_left_out"}
+
+
+@pytest.fixture
+def network():
+    """Convolution, batch norm, dropout and linear layers in float64, one parameter frozen."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        *(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+        *(nn.Dropout(0.5), nn.Linear(12, 8), nn.Tanh(), nn.Linear(8, 3)),
+    ).double()
+    for _ in range(3):
+        model(torch.randn(20, 2, 6, 6).double())  # so that the running statistics are not trivial
+    model[6].bias.requires_grad_(False)
+    return model.eval()
+
+
+@pytest.fixture
+def inputs():
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(11, 2, 6, 6, generator=generator, dtype=torch.float64)
+
+
+@pytest.fixture
+def report(network, inputs):
+    return flatlab.measure(network, inputs, costly=ALL_COSTLY)
 
 
 def test_a_float32_overflow_has_no_values_where_float64_has(network, inputs):
@@ -38,18 +66,16 @@ def test_shared_weights_are_measured_and_marked(inputs):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", torch.float32, torch.float64])
 @pytest.mark.parametrize("own", [torch.float32, torch.float64])
-def test_the_precision_is_the_one_asked_for_and_the_model_keeps_its_own(
-    own, dtype, network, inputs
-):
+def test_the_precision_is_that_asked_for_and_the_model_keeps_its_own(own, dtype, network, inputs):
     network.to(own)
     before = state(network)
     report = flatlab.measure(network, inputs, dtype=dtype)
     assert_same_state(before, state(network))
     asked = str(dtype).removeprefix("torch.")
-    assert report.attrs["precision"] == asked
-    assert {variable.attrs["precision"] for variable in report.data_vars.values()} == {asked}
-    converted = network.to(getattr(torch, asked))
-    assert same(report, flatlab.measure(converted, inputs.to(getattr(torch, asked))))
+    found = [report, *report.data_vars.values()]
+    assert {each.attrs["precision"] for each in found} == {asked}
+    kind = getattr(torch, asked)
+    assert same(report, flatlab.measure(network.to(kind), inputs.to(kind)))
 
 
 def test_inputs_in_float32_do_for_a_model_in_float64(network, inputs):
@@ -85,13 +111,8 @@ def test_the_order_of_samples_permutes_what_is_per_sample_and_nothing_else(netwo
 
 def test_means_are_those_of_the_values_per_sample(network, inputs):
     report = flatlab.measure(network, inputs)
-    means = {
-        "sharpness": "sharpness_per_sample",
-        "mls": "mls_per_sample",
-        "mls_per_layer": "sensitivity",
-        "local_dimension": "local_dimension_per_sample",
-        "log_volume": "log_volume_per_sample",
-    }
+    names = ("sharpness", "mls", "local_dimension", "log_volume")
+    means = {name: f"{name}_per_sample" for name in names} | {"mls_per_layer": "sensitivity"}
     for mean, each in means.items():
         expected = report[each].mean("sample").values
         assert report[mean].values == pytest.approx(expected, rel=1e-12), mean
@@ -119,8 +140,7 @@ def test_every_variable_says_what_it_is(report):
             "source": quantity.source,
             "precision": "float64",
         }
-        assert quantity.long_name, name
-        assert quantity.units, name
+        assert all([quantity.long_name, quantity.units]), name
         assert variable.dims == quantity.dims
         assert set(variable.dims) <= DIMS
         assert variable.dtype == np.float64, name
@@ -161,3 +181,116 @@ def test_the_dataset_survives_a_file_unchanged(report, tmp_path):
 
 def test_a_family_may_be_named_without_a_list(network, inputs, report):
     assert same(flatlab.measure(network, inputs, families="geometry", costly=ALL_COSTLY), report)
+
+
+def run(code):
+    """What a new process prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_importing_the_package_imports_neither_torch_nor_xarray():
+    code = "import sys, flatlab; print({'torch', 'xarray', 'numpy'} & set(sys.modules)); "
+    code += "flatlab.measure; print('torch' in sys.modules)"
+    assert run(code).splitlines() == ["set()", "True"]
+
+
+def test_the_package_offers_measure_and_its_error_and_says_what_it_lacks():
+    assert {"measure", "MeasureError"} <= set(dir(flatlab))
+    assert flatlab.measure.__doc__
+    with pytest.raises(AttributeError, match="measures"):
+        _ = flatlab.measures
+
+
+def test_the_model_and_torch_are_exactly_as_before(network, inputs):
+    network[0].weight.grad = torch.ones_like(network[0].weight)
+    network[7].train()
+    handles = [network[0].register_forward_hook(lambda *_: None)]
+    handles += [network[6].register_forward_pre_hook(lambda *_: None)]
+    handles += [network[8].register_full_backward_hook(lambda *_: None)]
+    inputs.requires_grad_()
+    before = state(network)
+    flatlab.measure(network, inputs, costly=ALL_COSTLY)
+    assert_same_state(before, state(network))
+    assert inputs.grad is None
+    assert inputs.requires_grad
+
+
+@pytest.mark.parametrize("error", [ValueError, RuntimeError, KeyError, KeyboardInterrupt])
+@pytest.mark.parametrize("call", [1, 2, 3])
+def test_the_model_and_torch_are_as_before_after_an_error_too(call, error, network, inputs):
+    calls = []
+
+    def fail():
+        calls.append(torch.rand(3))
+        if len(calls) == call:
+            network[1].running_mean.add_(1.0)
+            raise error("on purpose")
+
+    network.insert(7, Spy(fail))
+    before = state(network)
+    with pytest.raises((error, flatlab.MeasureError), match="on purpose"):
+        flatlab.measure(network, inputs, batch_size=4)
+    assert len(calls) == call
+    assert_same_state(before, state(network))
+
+
+def test_a_refusal_leaves_the_model_as_it_was(network, inputs):
+    network.train()
+    before = state(network)
+    refused("", flatlab.measure, network, inputs)
+    assert_same_state(before, state(network))
+
+
+class Counter(nn.Module):
+    """Counts its calls in a buffer, in place or by a new one."""
+
+    def __init__(self, in_place):
+        super().__init__()
+        self.layer, self.in_place = nn.Linear(4, 2), in_place
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls = self.calls.add_(1) if self.in_place else self.calls + 1
+        return self.layer(x)
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_buffers_that_a_forward_changes_are_restored(in_place):
+    model = Counter(in_place)
+    flatlab.measure(model, torch.ones(3, 4))
+    assert model.calls == 0
+
+
+def test_statistics_that_a_forward_updates_are_restored(inputs):
+    """Instance norm in training mode keeps samples apart, and changes its running statistics."""
+    norm = nn.InstanceNorm2d(3, affine=True, track_running_stats=True)
+    model = nn.Sequential(nn.Conv2d(2, 3, 3), norm, nn.Flatten(), nn.Linear(48, 2)).double()
+    before = state(model)
+    flatlab.measure(model, inputs)
+    assert_same_state(before, state(model))
+
+
+def test_autocast_changes_no_bit(network, inputs):
+    model, x = network.float(), inputs.float()
+    seen = []
+    model.insert(7, Spy(lambda: seen.append(torch.is_autocast_enabled("cpu"))))
+    expected = flatlab.measure(model, x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert same(expected, flatlab.measure(model, x))
+        assert torch.is_autocast_enabled("cpu")
+    assert not any(seen)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("dtype", [None, "float32"])
+def test_without_gradients_outside_the_numbers_are_the_same(mode, dtype, network, inputs):
+    expected = flatlab.measure(network, inputs, dtype=dtype)
+    with mode():
+        before = state(network)
+        assert same(expected, flatlab.measure(network, inputs, dtype=dtype))
+        assert_same_state(before, state(network))
+    with mode():
+        made_inside = inputs + 0
+    assert same(expected, flatlab.measure(network, made_inside, dtype=dtype))

@@ -1,7 +1,5 @@
 """What a grid may ask for beyond losses and accuracies, against torch and against definitions."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -86,6 +84,43 @@ def test_all_quantities_are_those_of_torch(name, loss):
     assert values["gradient_norm"] > 0.01
 
 
+def accuracy_reference(splits, outputs, gap):
+    """Losses and accuracies, sample by sample, and one of the definitions of the gap."""
+    result = {}
+    for name in ("train", "test"):
+        split, losses, right = getattr(splits, name), [], []
+        for f, target, label in zip(outputs[name], split.targets, split.labels, strict=True):
+            pairs = zip(f.tolist(), target.tolist(), strict=True)
+            losses.append(sum((a - b) ** 2 for a, b in pairs) / 2)
+            winner = min(k for k in range(len(f)) if f[k] == max(f))  # ties: the lowest
+            right.append(winner == int(label))
+        result[f"{name}_loss"] = np.mean(losses)
+        result[f"{name}_accuracy"] = 100 * np.mean(right)
+    if gap == "accuracy":
+        result["generalization_gap"] = result["train_accuracy"] - result["test_accuracy"]
+    else:
+        result["generalization_gap"] = result["test_loss"] - result["train_loss"]
+    return result
+
+
+@pytest.mark.parametrize("gap", ["accuracy", "loss"])
+def test_every_quantity_of_accuracy_equals_its_definition(gap, stripes):
+    splits = prepare(stripes, {"classes": "all", "scaling": "unit"})
+    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 3)).double()
+    nn.init.normal_(model[1].weight, generator=torch.Generator().manual_seed(0))
+    model[1].bias.data.zero_()
+    model[1].weight.data[2] = model[1].weight.data[0]  # outputs 0 and 2 always tie
+    with torch.no_grad():
+        outputs = {name: model(getattr(splits, name).inputs) for name in ("train", "test")}
+    tied = outputs["train"][:, 0] == outputs["train"].max(1).values
+    assert 0 < sum(tied & (splits.train.labels == 0)) < sum(tied)
+    expected = accuracy_reference(splits, outputs, gap)
+    values = measured(model, splits, {"loss": "half-mse"}, generalization_gap=gap)
+    assert set(values) == set(expected)
+    for name, value in expected.items():
+        assert values[name] == pytest.approx(value, rel=1e-10), name
+
+
 def test_nothing_more_is_computed_than_asked_for(monkeypatch):
     model, splits = trained("vgg", 20)
     monkeypatch.setattr(accuracy, "gradient_norm", None)
@@ -128,9 +163,9 @@ def test_the_gradient_norm_vanishes_at_a_minimum():
     values = measured(model, splits, {"loss": "half-mse"}, more=["gradient-norm"])
     assert values["gradient_norm"] < 1e-14
     model.bias.data += 1
-    assert measured(model, splits, {"loss": "half-mse"}, more=["gradient-norm"])[
-        "gradient_norm"
-    ] == pytest.approx(math.sqrt(3 + 3 * float((splits.train.inputs.mean(0) ** 2).sum())))
+    values = measured(model, splits, {"loss": "half-mse"}, more=["gradient-norm"])
+    expected = math.sqrt(3 + 3 * float((splits.train.inputs.mean(0) ** 2).sum()))
+    assert values["gradient_norm"] == pytest.approx(expected)
 
 
 def test_weights_that_are_not_finite_give_no_numbers():

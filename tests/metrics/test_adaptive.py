@@ -9,6 +9,7 @@ from torch.func import functional_call, jacrev
 import flatlab
 from flatlab.derivatives.random_perturbations import loss_changes, random_gauss_newton
 from flatlab.metrics.adaptive import QUANTITIES, _of_sharpness
+from tests.refusals import refused
 
 SEEDS = range(2)
 RAW = {"outputs": "network"}
@@ -48,9 +49,8 @@ def test_a_quadratic_loss_has_the_trace_at_any_rho_within_the_stated_error(norma
     for seed in range(60):
         model, inputs = linear(seed), normal(4, 6, seed=seed)
         targets = normal(4, 3, seed=seed + 100)
-        report = measured(
-            model, inputs, targets, seed, rho=0.5, draws=30, ascent_steps=0, trace="exact", **RAW
-        )
+        how = {"rho": 0.5, "draws": 30, "ascent_steps": 0, "trace": "exact", **RAW}
+        report = measured(model, inputs, targets, seed, **how)
         exact = weighted(model, diagonal_of_hessian(model, inputs, targets))
         assert float(report.elementwise_adaptive_trace) == pytest.approx(exact, rel=1e-10)
         error = float(report.adaptive_sharpness_draw_error)
@@ -65,11 +65,9 @@ def test_random_signs_are_unbiased_within_the_stated_error(mlp, normal):
     scores = []
     for seed in range(60):
         model, inputs = mlp((5, 6, 3), seed=seed), normal(4, 5, seed=seed)
+        given, how = (model, inputs, normal(4, 3), seed), {"draws": 2, "ascent_steps": 0}
         report, exact = (
-            measured(
-                model, inputs, normal(4, 3), seed, trace=trace, probes=30, draws=2, ascent_steps=0
-            )
-            for trace in ("random", "exact")
+            measured(*given, trace=trace, probes=30, **how) for trace in ("random", "exact")
         )
         for name in ("elementwise_adaptive_trace", "sharpness"):
             assert float(exact[f"{name}_error"]) == 0
@@ -98,11 +96,8 @@ def test_traces_and_norms_are_those_of_geometry(mlp, normal):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_finite_rho_is_that_of_plain_sampling(mlp, normal, seed):
     """With a sigmoid and one-hot targets, against draws one by one, without antithetic ones."""
-    model, inputs, labels = (
-        mlp((3, 4, 2), seed=seed),
-        normal(3, 3, seed=seed),
-        torch.tensor([0, 1, 1]),
-    )
+    model, inputs = mlp((3, 4, 2), seed=seed), normal(3, 3, seed=seed)
+    labels = torch.tensor([0, 1, 1])
     report = measured(model, inputs, labels, seed, draws=400)
     targets = nn.functional.one_hot(labels, 2)
     generator = np.random.default_rng(seed)
@@ -114,11 +109,11 @@ def test_finite_rho_is_that_of_plain_sampling(mlp, normal, seed):
         return ((outputs - targets.numpy()) ** 2).sum(1).mean() / 2
 
     theta = [p.detach().numpy() for p in model.parameters()]
-    changes = [
-        loss([p + 0.1 * np.abs(p) * generator.standard_normal(p.shape) for p in theta])
-        - loss(theta)
-        for _ in range(20_000)
-    ]
+
+    def moved(p):
+        return p + 0.1 * np.abs(p) * generator.standard_normal(p.shape)
+
+    changes = [loss(map(moved, theta)) - loss(theta) for _ in range(20_000)]
     brute, error = 200 * np.mean(changes), 200 * np.std(changes) / len(changes) ** 0.5
     error = np.hypot(error, float(report.adaptive_sharpness_draw_error))
     assert abs(float(report.adaptive_sharpness) - brute) < 4 * error
@@ -136,9 +131,8 @@ def test_small_rho_gives_the_hessian_and_not_its_gauss_newton_part(mlp, normal, 
     gauss_newton = float(report.elementwise_adaptive_trace)
     jacobian = jacrev(lambda changed: functional_call(model, changed, (inputs,)))
     parts = jacobian({name: p.detach() for name, p in model.named_parameters()})
-    brute = sum(
-        float((parts[n].square() * p.detach().square()).sum()) for n, p in model.named_parameters()
-    )
+    named = model.named_parameters()
+    brute = sum(float((parts[name] * p.detach()).square().sum()) for name, p in named)
     assert gauss_newton == pytest.approx(brute / len(inputs), rel=1e-10)
     assert abs(gauss_newton - exact) > 6 * error  # the residual's term is not in it
 
@@ -180,24 +174,21 @@ def test_frozen_parameters_do_not_move(mlp, normal):
 
 def test_every_error_above_the_allowed_share_is_flagged(mlp, normal):
     model, inputs, targets = mlp((4, 5, 3)), normal(7, 4), normal(7, 3)
-    flags = [
-        float(measured(model, inputs, targets, draws=5, drop_above=share).dropped)
-        for share in (1e-9, 1e9, None)
-    ]
-    assert flags == [1, 0, 0]
+    for share, flag in ((1e-9, 1), (1e9, 0), (None, 0)):
+        report = measured(model, inputs, targets, draws=5, drop_above=share)
+        assert float(report.dropped) == flag
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"rhoo": 0.1}, "adaptive, half-mse: unknown key 'rhoo'; did you mean 'rho'"),
-        ({"rho": -1.0}, "rho: .*found -1.0"),
+        ({"rho": -1.0}, ["rho: ", "found -1.0"]),
         ({"outputs": "softmax"}, "outputs: unknown value 'softmax'"),
     ],
 )
 def test_unknown_options_are_named(mlp, normal, options, message):
-    with pytest.raises(flatlab.MeasureError, match=message):
-        measured(mlp((4, 3)), normal(3, 4), normal(3, 3), **options)
+    refused(message, measured, mlp((4, 3)), normal(3, 4), normal(3, 3), **options)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -207,18 +198,13 @@ def test_with_its_own_outputs_as_targets_a_network_has_no_residual(mlp, normal, 
     options = {"rho": 1e-3, "draws": 2000, "trace": "exact", "own_targets": True}
     report = flatlab.measure(model, inputs, families=["adaptive"], seed=seed, **options)
     error = float(report.adaptive_sharpness_draw_error)
-    assert (
-        abs(float(report.adaptive_sharpness) - float(report.elementwise_adaptive_trace)) < 4 * error
-    )
-    assert error < 0.1 * float(report.elementwise_adaptive_trace)
-    assert {"sample_loss", "sample_accuracy"}.isdisjoint(
-        report
-    )  # there is nothing to be right about
+    trace = float(report.elementwise_adaptive_trace)
+    assert abs(float(report.adaptive_sharpness) - trace) < 4 * error < 0.4 * trace
+    assert {"sample_loss", "sample_accuracy"}.isdisjoint(report)  # there is nothing to be right of
 
 
 def test_a_loss_needs_targets(mlp, normal):
-    with pytest.raises(flatlab.MeasureError, match="needs targets"):
-        flatlab.measure(mlp((4, 3)), normal(3, 4), families=["adaptive"])
+    refused("needs targets", flatlab.measure, mlp((4, 3)), normal(3, 4), families=["adaptive"])
 
 
 def test_every_quantity_is_computed_and_no_other(mlp, normal):
@@ -243,14 +229,11 @@ def test_networks_of_timm_as_they_are(name, normal):
     for p in model.parameters():
         p.data += 0.05 * torch.randn_like(p)
     inputs = normal(3, 3, 32, 32)[..., : 16 if size else 32, : 16 if size else 32]
-    report = measured(
-        model, inputs, torch.tensor([0, 1, 2]), draws=2, tolerance=1e-6, trace="exact"
-    )
+    how = {"draws": 2, "tolerance": 1e-6, "trace": "exact"}
+    report = measured(model, inputs, torch.tensor([0, 1, 2]), **how)
     whole = nn.Sequential(model, nn.Sigmoid())
-    rows = torch.stack(
-        [torch.autograd.functional.jacobian(whole, x[None]).flatten(1).view(5, -1) for x in inputs]
-    )
-    exact = torch.linalg.svdvals(rows)[:, 0].numpy()
+    rows = [torch.autograd.functional.jacobian(whole, x[None]).view(5, -1) for x in inputs]
+    exact = torch.linalg.svdvals(torch.stack(rows))[:, 0].numpy()
     assert report.mls_per_sample.values == pytest.approx(exact, rel=1e-5)
     plain, _ = random_gauss_newton(whole, inputs, 200)
     error = float(plain.std()) / 200**0.5

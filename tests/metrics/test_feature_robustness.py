@@ -1,4 +1,6 @@
-"""Feature robustness against perturbed features, and against relative flatness (petzka2021)."""
+"""Feature robustness and representativeness: perturbed features, relative flatness (petzka2021)."""
+
+from functools import partial
 
 import numpy as np
 import pytest
@@ -6,26 +8,38 @@ import torch
 from torch import nn
 
 import flatlab
-from flatlab import MeasureError
 from flatlab.losses import loss_of
+from flatlab.metrics import Samples, _checked
+from flatlab.metrics._quantity import settings_of
 from flatlab.metrics.feature_robustness import _turned
+from flatlab.metrics.representativeness import radii_of
+from flatlab.simulations._ridge import one_coordinate
 from tests.networks.small_networks import LINEAR, LOSSES, small, targets_for, total_loss
+from tests.refusals import refused
 
 
 def measured(model, inputs, targets, loss="half-mse", **options):
-    return flatlab.measure(
-        model, inputs, targets, families="feature-robustness", **LOSSES[loss], **options
-    )
+    how = {"families": "feature-robustness", **LOSSES[loss], **options}
+    return flatlab.measure(model, inputs, targets, **how)
 
 
-def with_features(model, name, matrix, inputs):
-    """The outputs where the features phi of a layer are replaced by (1 + A) phi."""
+def loss_with(model, name, change, inputs, targets, loss):
+    """The losses of samples where the features of a layer are changed by a function."""
     layer = model.get_submodule(name)
-    unit = torch.eye(len(matrix), dtype=matrix.dtype)
-    handle = layer.register_forward_pre_hook(lambda _, given: (given[0] @ (unit + matrix).T,))
+    handle = layer.register_forward_pre_hook(lambda _, given: (change(given[0]),))
     outputs = model(inputs).detach()
     handle.remove()
-    return outputs
+    return loss_of(LOSSES[loss]).values(outputs, targets).numpy()
+
+
+def turned(phi, a):
+    """(1 + A) phi."""
+    return phi + phi @ a.T
+
+
+def orthogonal(generator, width):
+    q, r = np.linalg.qr(generator.standard_normal((width, width)))
+    return torch.from_numpy(q * np.sign(np.diag(r)))
 
 
 @pytest.mark.parametrize("loss", ["half-mse", "cross-entropy"])
@@ -34,25 +48,20 @@ def test_it_is_the_change_of_the_loss_with_perturbed_features(name, loss):
     """Def. 1 and Eq. 4: another sample of orthogonal matrices, drawn here, of features not w."""
     model, inputs, labels = small(name)
     targets = targets_for(loss, labels)
-    found = measured(
-        model, inputs, targets, loss, robustness_deltas=[0.2], robustness_draws=300, seed=1
-    )
+    how = {"robustness_deltas": [0.2], "robustness_draws": 300, "seed": 1}
+    found = measured(model, inputs, targets, loss, **how)
     before = float(total_loss(model, inputs, targets, loss)({}).detach())
     generator = np.random.default_rng(7)
     for layer in LINEAR[name]:
         width = model.get_submodule(layer).in_features
         values = []
         for _ in range(300):
-            q, r = np.linalg.qr(generator.standard_normal((width, width)))
-            orthogonal = torch.from_numpy(q * np.sign(np.diag(r)))
-            both = [with_features(model, layer, s * 0.2 * orthogonal, inputs) for s in (1, -1)]
-            chosen = loss_of(LOSSES[loss])
-            values.append(
-                np.mean([float(chosen.of_batch(chosen.values(f, targets))) for f in both]) - before
-            )
-        error = np.hypot(
-            np.std(values, ddof=1) / 300**0.5, found.feature_robustness_error.sel(layer=layer)[0]
-        )
+            a = 0.2 * orthogonal(generator, width)
+            changes = [partial(turned, a=matrix) for matrix in (a, -a)]
+            both = [loss_with(model, layer, each, inputs, targets, loss) for each in changes]
+            values.append(np.mean(both) - before)
+        stated = found.feature_robustness_error.sel(layer=layer)[0]
+        error = np.hypot(np.std(values, ddof=1) / 300**0.5, stated)
         difference = found.feature_robustness.sel(layer=layer)[0] - np.mean(values)
         assert abs(difference) < 4 * error + 1e-12, layer
 
@@ -88,14 +97,6 @@ def test_the_remainder_is_of_fourth_order():
     assert second / first == pytest.approx(16, rel=0.1)
 
 
-def test_of_a_linear_model_and_squares_there_is_no_remainder_but_that_of_the_draws():
-    model, inputs, labels = small("linear")
-    found = measured(model, inputs, targets_for("half-mse", labels), robustness_draws=400)
-    away = abs(found.feature_robustness_remainder / found.feature_robustness_error)
-    assert (away < 4).all()
-    assert (found.feature_robustness_error / found.feature_robustness < 0.05).all()
-
-
 def test_the_papers_delta_depends_on_samples_and_features():
     model, inputs, labels = small("mlp-relu")
     found = measured(model, inputs, targets_for("half-mse", labels), robustness_draws=2)
@@ -118,15 +119,127 @@ def test_the_matrices_are_orthogonal_and_uniform():
     assert torch.allclose(wide @ wide.mT, weight.T @ weight, atol=1e-9)
 
 
-def test_refusals():
+DELTA = 0.4
+OPTIONS = {"robustness_deltas": [DELTA], "representativeness_folds": 3}
+
+
+def report(model, inputs, targets, loss="half-mse", **options):
+    how = {"families": "representativeness", **LOSSES[loss], **OPTIONS, **options}
+    return flatlab.measure(model, inputs, targets, **how)
+
+
+def in_the_ball(generator, count, width):
+    """Standard normal vectors in R^m within the unit ball, one after the other: (count, m)."""
+    kept = np.empty((0, width))
+    while len(kept) < count:
+        drawn = generator.standard_normal((100_000, width))
+        kept = np.concatenate([kept, drawn[(drawn**2).sum(1) < 1]])
+    return kept[:count]
+
+
+@pytest.mark.parametrize("loss", ["half-mse", "cross-entropy"])
+@pytest.mark.parametrize("name", ["mlp-relu", "mlp-tanh", "linear"])
+def test_the_nearby_loss_is_that_of_truncated_normal_features(name, loss):
+    """Eq. 6 by rejection, in the space of the features."""
+    model, inputs, labels = small(name)
+    targets = targets_for(loss, labels)
+    found = report(model, inputs, targets, loss, representativeness_draws=600)
+    generator = np.random.default_rng(3)
+    for layer in LINEAR[name]:
+        width = model.get_submodule(layer).in_features
+        draws = in_the_ball(generator, 500 * len(inputs), width).reshape(500, len(inputs), width)
+
+        def changed(phi, xi):
+            return phi + DELTA * phi.norm(dim=1, keepdim=True) * torch.from_numpy(xi)
+
+        changes = [partial(changed, xi=xi) for xi in draws]
+        values = [loss_with(model, layer, c, inputs, targets, loss).mean() for c in changes]
+        row = found.sel(layer=layer, delta_index="0")
+        error = np.hypot(np.std(values) / 500**0.5, row.nearby_loss_error)
+        assert abs(row.nearby_loss - np.mean(values)) < 4 * error, layer
+
+
+@pytest.mark.parametrize("loss", ["half-mse", "cross-entropy"])
+def test_equation_5(loss):
+    """The gap is representativeness plus feature robustness: of matrices here, of vectors there."""
+    model, inputs, labels = small("mlp-tanh")
+    targets, other = targets_for(loss, labels), small("mlp-tanh", seed=5)[1]
+    settings = settings_of(
+        "representativeness",
+        {**OPTIONS, "representativeness_draws": 400},
+        loss_of(LOSSES[loss]),
+        held_out=Samples(other, targets, labels),
+    )
+    samples = Samples(inputs, targets, labels)
+    found = _checked.measured("representativeness", model, samples, settings)
+    values = loss_of(LOSSES[loss]).values
+    outputs = model(inputs).detach(), model(other).detach()
+    empirical, risk = (float(values(f, targets).mean()) for f in outputs)
+    generator = np.random.default_rng(11)
+    for place, layer in enumerate(LINEAR["mlp-tanh"]):
+        width = model.get_submodule(layer).in_features
+        lengths = np.linalg.norm(in_the_ball(generator, 700, width), axis=1)
+        robustness = []
+        for length in lengths:
+            a = DELTA * length * orthogonal(generator, width)
+            changes = [partial(turned, a=matrix) for matrix in (a, -a)]
+            moved = [loss_with(model, layer, each, inputs, targets, loss) for each in changes]
+            robustness.append(np.mean(moved) - empirical)
+        error = np.hypot(np.std(robustness) / 700**0.5, found.values["nearby_loss_error"][place])
+        sum_ = found.values["representativeness"][place] + np.mean(robustness)
+        assert abs(sum_ - (risk - empirical)) < 4 * error, layer
+
+
+def test_folds_of_one_network_say_nothing_of_the_gap():
+    """With folds of one size, their mean is the mean loss less the nearby loss."""
+    model, inputs, labels = small("mlp-relu")
+    targets = targets_for("half-mse", labels)
+    found = report(model, inputs, targets, representativeness_draws=4)
+    loss = loss_of(LOSSES["half-mse"]).values(model(inputs), targets).mean().item()
+    expected = loss - found.nearby_loss
+    assert found.representativeness_by_folds.values == pytest.approx(expected.values, rel=1e-12)
+    assert "representativeness" not in found
+    assert (found.representativeness_by_folds_error > 0).all()
+
+
+def test_each_fold_is_compared_with_the_others():
+    """Where losses nearby are those of the samples: delta is too small to matter."""
+    model, inputs, labels = small("linear")
+    targets = targets_for("half-mse", labels)
+    found = report(model, inputs, targets, robustness_deltas=[1e-9], representativeness_folds=4)
+    values = loss_of(LOSSES["half-mse"]).values(model(inputs), targets).detach().numpy()
+    parts = np.array_split(np.random.default_rng(0).permutation(len(values)), 4)
+    differences = [values[part].mean() - np.delete(values, part).mean() for part in parts]
+    assert found.representativeness_by_folds.item() == pytest.approx(np.mean(differences), abs=1e-9)
+    error = np.std(differences, ddof=1) / 2
+    assert found.representativeness_by_folds_error.item() == pytest.approx(error, rel=1e-6)
+
+
+@pytest.mark.parametrize("features", [1, 2, 10, 784])
+def test_the_law_of_the_radius(features):
+    """Its mean square against quadrature over one coordinate, and all of it within 1."""
+    uniform = (np.arange(100_000) + 0.5) / 100_000
+    radii = radii_of(features, uniform)
+    if features < 500:  # beyond, the quadrature has no mass left
+        nodes, weights = one_coordinate(features)
+        expected = features * (nodes**2 @ weights)
+        assert (radii**2).mean() == pytest.approx(expected, rel=1e-4)
+    else:
+        assert (radii**2).mean() == pytest.approx(1, abs=3 / features)
+    assert 0 < radii.min() <= radii.max() <= 1
+
+
+def test_of_one_sample_there_are_no_folds():
+    model, inputs, labels = small("mlp-relu")
+    one = report(model, inputs[:1], labels[:1])
+    assert one.nearby_loss.notnull().all()
+    assert one.representativeness_by_folds.isnull().all()
+
+
+@pytest.mark.parametrize("family", ["feature-robustness", "representativeness"])
+def test_targets_and_a_linear_layer_are_needed(family):
     model, inputs, _ = small("mlp-relu")
-    with pytest.raises(MeasureError, match="needs targets"):
-        flatlab.measure(model, inputs, families="feature-robustness")
-    convolutional = nn.Sequential(nn.Conv2d(1, 2, 8), nn.Flatten()).double()
-    with pytest.raises(MeasureError, match="needs a linear layer"):
-        flatlab.measure(
-            convolutional,
-            torch.randn(3, 1, 8, 8, dtype=torch.float64),
-            torch.tensor([0, 1, 0]),
-            families="feature-robustness",
-        )
+    refused("needs targets", flatlab.measure, model, inputs, families=family)
+    flat = nn.Sequential(nn.Conv2d(1, 2, 8), nn.Flatten()).double()
+    data = torch.randn(3, 1, 8, 8, dtype=torch.float64), torch.tensor([0, 1, 0])
+    refused("needs a linear layer", flatlab.measure, flat, *data, families=family)

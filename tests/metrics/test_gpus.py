@@ -1,7 +1,5 @@
 """What makes measuring on a GPU repeat and fail clearly, asked without one."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -13,8 +11,8 @@ import torch
 from torch import nn
 
 import flatlab
+from flatlab import MeasureError
 from flatlab.derivatives import memory
-from flatlab.derivatives.errors import MeasureError
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.lab.train.initializations import draw
 from flatlab.metrics import _measure_zoo, capacity
@@ -29,9 +27,6 @@ def printed(code, **environment):
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
-
-
-# Flags
 
 
 def test_the_package_sets_the_workspace_of_cublas_before_torch_can_look_at_it():

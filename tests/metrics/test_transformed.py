@@ -1,14 +1,12 @@
 """Networks that are measured again after changes of their weights that keep their function."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 import yaml
+from torch.nn.utils import parameters_to_vector
 
+from flatlab.core.registry import experiment_files
 from flatlab.core.schema import PlanError, convert
 from flatlab.data import load
 from flatlab.data._tensors import prepare
@@ -25,7 +23,7 @@ from flatlab.metrics._measure_pack import measure_pack
 from flatlab.metrics._measure_transformed import measure_transformed
 from flatlab.networks import _transformations, build
 
-GRID = Path(__file__).resolve().parents[2] / "experiments" / "mlp-grid.yaml"
+GRID = experiment_files()["mlp-grid"]
 FAMILIES = ["accuracy", "flatness+geometry", "capacity"]
 KINDS = ["last-layer", "batch-norm", "neurons"]
 
@@ -39,8 +37,9 @@ def grid_of(folder, activation="relu", **measure):
     content["measure"] |= {"families": FAMILIES, "diverged_below": 0, **measure}
     content["measure"] |= {"capacity": ["fisher-rao", "distances"], "flatness_layers": "all"}
     content["scales"]["demo"] |= {"checkpoints": {}, "measure": {}, "training": {"iterations": 40}}
-    (folder / GRID.name).write_text(yaml.safe_dump(content, sort_keys=False))
-    return plan.load_experiment(folder, "mlp-grid", "demo", find=None)
+    path = folder / GRID.name
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    return plan.read_experiment(path, "demo", find=None)
 
 
 def table_of(grid, activation="relu"):
@@ -84,26 +83,18 @@ def test_every_transformed_network_is_that_which_is_measured_alone(results):
         first, last = (state[f"{name}.weight"].double() for name in _ends(state))
         after = here.sel(transformation="last-layer")
         rest = sum(weights) - first.square().sum() - last.square().sum()
-        found = [
-            r
-            for r in range(5, 26)
-            if float(rest + first.square().sum() / r**2 + last.square().sum() * r**2)
-            == pytest.approx(float(after["squared_norm"]), rel=1e-10)
-        ]
-        (r,) = found
+        norm = pytest.approx(float(after["squared_norm"]), rel=1e-10)
+        size, end = first.square().sum(), last.square().sum()
+        (r,) = [r for r in range(5, 26) if float(rest + size / r**2 + end * r**2) == norm]
         before, behind = _ends(state)
-        state |= {
-            **{name: state[name].double() for name in state},
-            **{f"{before}.{part}": state[f"{before}.{part}"].double() / r for part in PARTS},
-            f"{behind}.weight": state[f"{behind}.weight"].double() * r,
-        }
+        state = {name: tensor.double() for name, tensor in state.items()}
+        for name in (f"{before}.weight", f"{before}.bias"):
+            state[name] /= r
+        state[f"{behind}.weight"] *= r
         model.double().load_state_dict(state)
         own = measure(model, chosen.inputs, chosen.labels, families=["flatness", "capacity"])
         for name in ("kappa_trace", "fisher_rao", "squared_norm"):
             np.testing.assert_allclose(after[name].values, own[name].values, rtol=1e-9)
-
-
-PARTS = ("weight", "bias")
 
 
 def _ends(state):
@@ -178,9 +169,7 @@ def test_a_change_of_the_outputs_is_kept_and_what_is_measured_is_not(grids, monk
 
 
 def test_only_jobs_that_transform_depend_on_it(grids):
-    plain, more = (
-        [grid.measuring(pack, f) for f in grid.families] for grid in grids for pack in grid.packs
-    )
+    plain, more = ([g.measuring(p, f) for f in g.families] for g in grids for p in g.packs)
     for before, after, family in zip(plain, more, FAMILIES, strict=True):
         again = family != "accuracy"
         assert (before.settings == after.settings, before.code == after.code) == (not again,) * 2
@@ -192,11 +181,8 @@ def test_each_kind_changes_the_weights():
     layers = [torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.ReLU()]
     net = torch.nn.Sequential(*layers, torch.nn.Linear(3, 2))
     for kind in _transformations.KINDS:
-        vectors = [
-            torch.nn.utils.parameters_to_vector(each.parameters())
-            for each in (net.eval(), _transformations.transformed(net, kind))
-        ]
-        assert not torch.equal(*vectors)
+        both = net.eval(), _transformations.transformed(net, kind)
+        assert not torch.equal(*(parameters_to_vector(each.parameters()) for each in both))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """The quantities of the family `geometry` as numpy arrays."""
 
-from __future__ import annotations
-
 from flatlab.derivatives.isolation import preserving_state
 from flatlab.losses import half_mse
 from flatlab.metrics import geometry

@@ -1,4 +1,4 @@
-"""Small networks of eight kinds, and the Hessian of a loss in one weight by double backward."""
+"""Small networks of many kinds, their inputs, and Hessians of losses in one weight."""
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from flatlab.networks import build
 IMAGE = (1, 8, 8)
 CLASSES, SAMPLES = 3, 9
 VIT = {"patch": 4, "width": 8, "depth": 1, "heads": 2, "head_width": 4, "mlp_width": 8}
+VGG = {"activation": "relu", "widths": (2, "pool", 3), "normalization": "batch"}
 TIMM = {"patch_size": 4, "embed_dim": 12, "depth": 1, "num_heads": 3}
 
 SHAPES = {"mlp-relu": (5,), "mlp-tanh": (5,), "linear": (5,)}
@@ -47,10 +48,7 @@ def _built(name):
         "mlp-relu": ("mlp", {**relu, "width": 6, "depth": 3}),
         "mlp-tanh": ("mlp", {"activation": "tanh", "width": 6, "depth": 3}),
         "linear": ("linear", {}),
-        "vgg": (
-            "vgg",
-            {**relu, "widths": (2, "pool", 3), "hidden": (4,), "normalization": "batch"},
-        ),
+        "vgg": ("vgg", {**VGG, "hidden": (4,)}),
         "resnet": ("resnet", {**relu, "widths": (2, 3)}),
         "preact-resnet": ("resnet", {**relu, "widths": (2, 3), "order": "pre"}),
         "simple-vit": ("simple-vit", VIT),
@@ -107,8 +105,66 @@ def hessian(model, name, function):
 def flatness(weight, blocks):
     """kappa_Tr, kappa and the trace, of a weight (d, m) and its Hessian (d, m, d, m)."""
     rows = range(len(weight))
-    kappa_trace = sum(
-        (weight[s] @ weight[t]) * np.trace(blocks[s, :, t]) for s in rows for t in rows
-    )
+    kappa_trace = np.einsum("sm,tm,sata", weight, weight, blocks)
     kappa = sum((weight[s] @ weight[s]) * np.linalg.eigvalsh(blocks[s, :, s])[-1] for s in rows)
     return kappa_trace, kappa, sum(np.trace(blocks[s, :, s]) for s in rows)
+
+
+OUTPUTS = 40
+NETWORKS = {
+    "perceptron": ((5,), "mlp", {"activation": "tanh", "width": 12, "depth": 3}),
+    "vgg": (IMAGE, "vgg", {**VGG, "hidden": (8,)}),
+    "resnet": (IMAGE, "resnet", {"activation": "relu", "widths": (2, 3)}),
+    "simple-vit": (IMAGE, "simple-vit", VIT),
+    "timm": (IMAGE, "timm", {"model": "vit_tiny_patch16_224", "arguments": TIMM}),
+}
+
+
+def many_outputs(name):
+    """A network in float64, in evaluation mode, and samples."""
+    torch.manual_seed(0)
+    shape = (5,)
+    if name == "tied":  # a weight that two layers share, which no rule covers alone
+        model = nn.Sequential(nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 5), nn.Linear(5, OUTPUTS))
+        model[2].weight = model[0].weight
+    else:
+        shape, key, options = NETWORKS[name]
+        model = build({"name": key, "options": options}, shape, OUTPUTS)
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(4, *shape, generator=generator, dtype=torch.float64)
+    return model.double().eval(), x
+
+
+TOKENS, WIDTH, LENGTH = 11, 8, 5
+
+
+class Transformer(nn.Module):
+    """(samples, LENGTH) tokens -> (samples, LENGTH, TOKENS).  tied: the head is the embedding."""
+
+    def __init__(self, tied=False):
+        super().__init__()
+        self.embedding = nn.Embedding(TOKENS, WIDTH)
+        self.positions = nn.Embedding(LENGTH, WIDTH)
+        self.norm = nn.LayerNorm(WIDTH)
+        self.queries = nn.Linear(WIDTH, 3 * WIDTH)
+        self.up, self.down = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+        self.head = nn.Linear(WIDTH, TOKENS, bias=False)
+        if tied:
+            self.head.weight = self.embedding.weight
+
+    def forward(self, tokens):
+        return self.behind(self.embedding(tokens))
+
+    def behind(self, embedded):
+        h = embedded + self.positions(torch.arange(embedded.shape[1]))
+        q, k, v = self.queries(self.norm(h)).chunk(3, -1)
+        h = h + nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.head(h + self.down(nn.functional.gelu(self.up(h))))
+
+
+def transformer(tied=False, samples=3):
+    """One in float64, and sequences of tokens, in which some repeat."""
+    torch.manual_seed(0)
+    model = Transformer(tied).double().eval()
+    generator = torch.Generator().manual_seed(1)
+    return model, torch.randint(TOKENS - 4, (samples, LENGTH), generator=generator)

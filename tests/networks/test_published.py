@@ -150,9 +150,8 @@ def test_a_bert_sees_pairs_of_sentences_as_its_library_shows_them(bert):
     assert not tokens[:, 8:].any()
     tokens = tokens[:, :8]
     kinds = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 0], [0, 0, 0, 1, 1, 0, 0, 0]])
-    expected = network(
-        input_ids=tokens, attention_mask=(tokens != 0).long(), token_type_ids=kinds
-    ).logits
+    how = {"attention_mask": (tokens != 0).long(), "token_type_ids": kinds}
+    expected = network(input_ids=tokens, **how).logits
     torch.testing.assert_close(found(tokens), expected)
     short = found(tokens[1:, :5])  # what is filled up does not matter
     torch.testing.assert_close(short, expected[1:])

@@ -1,4 +1,4 @@
-"""Sharpness against the Gauss-Newton matrices of curvlinops."""
+"""Eigenvalues and traces against the matrices of curvlinops."""
 
 import pytest
 import torch
@@ -14,50 +14,6 @@ curvlinops = pytest.importorskip("curvlinops")
 
 # torch warns of itself when it first differentiates forward, which curvlinops does
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script")
-
-LOSSES = {
-    # of the Gauss-Newton matrices: what S is multiplied by
-    "sum": 2 * SAMPLES,
-    "mean": 2 / WIDTHS[-1],
-}
-
-
-def dense(operator_class, model, x, loss, residual=1.0):
-    """The matrix of an operator, from its products with unit vectors."""
-    parameters = list(model.parameters())
-    data = [(x, model(x).detach() + residual)]
-    operator = operator_class(model, loss, parameters, data)
-    return (operator @ torch.eye(operator.shape[1], dtype=torch.float64)).detach()
-
-
-@pytest.mark.parametrize("reduction", list(LOSSES))
-@pytest.mark.parametrize("activation", ["relu", "tanh"])
-def test_sharpness_is_the_trace_of_the_gauss_newton_matrix(
-    activation, reduction, mlp, normal, measure
-):
-    model, x = mlp(WIDTHS, seed=3, activation=activation), normal(SAMPLES, WIDTHS[0])
-    matrix = dense(curvlinops.GGNLinearOperator, model, x, nn.MSELoss(reduction=reduction))
-    values, factor = measure(model, x), LOSSES[reduction]
-    trace = float(matrix.trace())
-    assert factor * values.sharpness.item() == pytest.approx(trace, rel=EXACT)
-    parameters = nn.utils.parameters_to_vector(model.parameters()).detach()
-    adaptive = float(matrix.diagonal() @ parameters.square())
-    assert factor * values.elementwise_adaptive_trace.item() == pytest.approx(adaptive, rel=EXACT)
-    start = 0
-    for name, parameter in model.named_parameters():
-        block = matrix.diagonal()[start : start + parameter.numel()]
-        start += parameter.numel()
-        layer, kind = name.split(".")
-        variable = {"weight": "sharpness_per_layer", "bias": "bias_sharpness_per_layer"}[kind]
-        own = values[variable].sel(layer=layer).item()
-        assert factor * own == pytest.approx(float(block.sum()), rel=EXACT), name
-
-
-def test_sharpness_of_convolutions_is_the_trace_of_the_gauss_newton_matrix(lenet, normal, measure):
-    model, x = lenet(), normal(SAMPLES, 1, 10, 10)
-    matrix = dense(curvlinops.GGNLinearOperator, model, x, nn.MSELoss(reduction="sum"))
-    sharpness = measure(model, x).sharpness.item()
-    assert LOSSES["sum"] * sharpness == pytest.approx(float(matrix.trace()), rel=EXACT)
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
@@ -79,6 +35,9 @@ def test_largest_eigenvalues_are_those_of_their_matrices(kind, activation, mlp, 
         matrix = (operator @ torch.eye(operator.shape[1], dtype=torch.float64)).detach()
         largest = torch.linalg.eigvalsh(matrix)[-1].item()
         assert found[variable].item() == pytest.approx(largest, rel=1e-4), variable
+    if kind == "mse":  # 2 / N of the sharpness
+        trace = WIDTHS[-1] / 2 * float(matrix.trace())
+        assert flatlab.measure(model, x).sharpness.item() == pytest.approx(trace, rel=EXACT)
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])

@@ -5,8 +5,6 @@ a sample in the batch: alone, torch's batch norm gives a wrong gradient where th
 is ambiguous (xcit: 0.0135 along a direction in which finite differences and the batch give 0.0597).
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn
@@ -70,7 +68,7 @@ CASTS = {"efficientvit_b0", "test_efficientnet_evos", "test_mambaout"}
 LONG = pytest.mark.long
 
 
-def built(name: str) -> nn.Module:
+def built(name):
     """The network in float64, with statistics and affine parameters that are not trivial."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -90,15 +88,14 @@ def built(name: str) -> nn.Module:
     return model
 
 
-def by_autograd(model: nn.Module, x: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+def by_autograd(model, x):
     """||df/dtheta||_F^2 of each sample, and of each parameter the mean over the samples."""
     named, outputs = dict(model.named_parameters()), model(x)
     squares = torch.zeros(len(x), len(named), dtype=torch.float64)
     for sample, row in enumerate(outputs):
         for f in row:
-            rows = torch.autograd.grad(
-                f, list(named.values()), retain_graph=True, materialize_grads=True
-            )
+            how = {"retain_graph": True, "materialize_grads": True}
+            rows = torch.autograd.grad(f, list(named.values()), **how)
             squares[sample] += torch.stack([g.square().sum() for g in rows])
     return squares.sum(1), dict(zip(named, squares.mean(0), strict=True))
 

@@ -1,25 +1,16 @@
 """Columns of numbers with known correlations, and intervals by hand."""
 
-import itertools
-
 import numpy as np
 import scipy.stats
 
 from flatlab.stats import Correlations
 
 SIZES = [12, 20, 8]
-
-
 SETTINGS = np.repeat(["a", "b", "c"], SIZES)
-
-
 LOSS = np.random.default_rng(17).exponential(size=40)
 
 
-PAIRS = list(itertools.combinations("xyz", 2))
-
-
-def columns(seed: int = 0) -> dict[str, np.ndarray]:
+def columns(seed=0):
     """Quantities that differ between settings and vary together within them."""
     generator = np.random.default_rng(seed)
     shift = np.repeat([0.0, 2.0, 3.0], SIZES)
@@ -28,25 +19,11 @@ def columns(seed: int = 0) -> dict[str, np.ndarray]:
     return {"x": x, "y": y, "z": -shift + generator.exponential(size=40)}
 
 
-def correlations(data: dict[str, np.ndarray]) -> Correlations:
+def correlations(data):
     return Correlations(data, SETTINGS, LOSS)
 
 
-def one_rho(kind: str, x: np.ndarray, y: np.ndarray, rows: np.ndarray) -> float:
-    """A correlation of some runs by its definition."""
-    x, y, settings = x[rows], y[rows], SETTINGS[rows]
-    means = [np.array([v[settings == s].mean() for s in settings]) for v in (x, y)]
-    given = np.column_stack([np.ones(len(x)), LOSS[rows]])
-    x, y = {
-        "pooled": lambda: (x, y),
-        "within": lambda: (x - means[0], y - means[1]),
-        "between": lambda: tuple(means),
-        "adjusted": lambda: tuple(v - given @ np.linalg.lstsq(given, v)[0] for v in (x, y)),
-    }[kind]()
-    return float(scipy.stats.pearsonr(x, y).statistic)
-
-
-def student(point: float, left_out: np.ndarray, strata: np.ndarray, inflated: bool) -> list[float]:
+def student(point, left_out, strata, inflated):
     """The interval of the stratified jackknife, as in the docs, with loops."""
     parts = [left_out[strata == s] for s in np.unique(strata)]
     factors = [1 if inflated else (len(p) - 1) / len(p) for p in parts]

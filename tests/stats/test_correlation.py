@@ -4,23 +4,31 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from flatlab.stats import KINDS, Correlations
-from tests.stats.samples import (
-    LOSS,
-    PAIRS,
-    SETTINGS,
-    SIZES,
-    columns,
-    correlations,
-    one_rho,
-    student,
-)
+from tests.stats.samples import LOSS, SETTINGS, SIZES, columns, correlations, student
+
+PAIRS = list(itertools.combinations("xyz", 2))
+
+
+def one_rho(kind, x, y, rows):
+    """A correlation of some runs by its definition."""
+    x, y, settings = x[rows], y[rows], SETTINGS[rows]
+    means = [np.array([v[settings == s].mean() for s in settings]) for v in (x, y)]
+    given = np.column_stack([np.ones(len(x)), LOSS[rows]])
+    x, y = {
+        "pooled": lambda: (x, y),
+        "within": lambda: (x - means[0], y - means[1]),
+        "between": lambda: tuple(means),
+        "adjusted": lambda: tuple(v - given @ np.linalg.lstsq(given, v)[0] for v in (x, y)),
+    }[kind]()
+    return float(scipy.stats.pearsonr(x, y).statistic)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("pair", PAIRS)
-def test_a_correlation_and_its_interval_are_those_of_a_loop(kind, pair) -> None:
+def test_a_correlation_and_its_interval_are_those_of_a_loop(kind, pair):
     data = columns(3)
     x, y = (data[name] for name in pair)
     rho = correlations(data).rho(*pair, kind)
@@ -34,7 +42,7 @@ def test_a_correlation_and_its_interval_are_those_of_a_loop(kind, pair) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_all_pairs_at_once_equal_one_pair_alone(kind) -> None:
+def test_all_pairs_at_once_equal_one_pair_alone(kind):
     """Also where some pairs have fewer runs; and a matrix is symmetric."""
     data = columns()
     data["gappy"] = np.where(np.arange(40) % 7 == 3, np.inf, data["x"] + data["z"])
@@ -48,7 +56,7 @@ def test_all_pairs_at_once_equal_one_pair_alone(kind) -> None:
     assert (value.diagonal() == 1).all()
 
 
-def test_missing_values_leave_only_their_own_pairs() -> None:
+def test_missing_values_leave_only_their_own_pairs():
     data = columns()
     rest = np.arange(40) != 7
     gappy = correlations({**data, "z": np.where(rest, data["z"], np.nan)})
@@ -62,7 +70,7 @@ def test_missing_values_leave_only_their_own_pairs() -> None:
     assert unknown_loss.rho("x", "y", "adjusted").n == 39
 
 
-def test_compared_correlations_are_of_the_same_runs() -> None:
+def test_compared_correlations_are_of_the_same_runs():
     data = columns()
     rest = np.arange(40) != 7
     gappy = correlations({**data, "z": np.where(rest, data["z"], np.nan)})
@@ -73,7 +81,7 @@ def test_compared_correlations_are_of_the_same_runs() -> None:
         _ = gappy.rho("x", "y") - xz
 
 
-def test_the_difference_of_two_correlations_is_that_of_fishers_z() -> None:
+def test_the_difference_of_two_correlations_is_that_of_fishers_z():
     """Its interval is narrower than the two suggest, since both move together."""
     data = columns()
     data["w"] = data["y"] + 0.01 * data["z"]
@@ -88,7 +96,7 @@ def test_the_difference_of_two_correlations_is_that_of_fishers_z() -> None:
     assert (a - -b).name == "z rho(x, y) + z rho(x, w)"
 
 
-def test_the_negative_of_an_estimate_is_its_mirror_image() -> None:
+def test_the_negative_of_an_estimate_is_its_mirror_image():
     rho = correlations(columns()).rho("x", "y")
     minus = -rho
     low, high = rho.interval()
@@ -99,7 +107,7 @@ def test_the_negative_of_an_estimate_is_its_mirror_image() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_positive_affine_maps_change_nothing(kind) -> None:
+def test_positive_affine_maps_change_nothing(kind):
     data = columns()
     moved = {**data, "x": 1e4 * data["x"] + 1e6}
     before, after = (correlations(d).matrix(kind) for d in (data, moved))
@@ -108,7 +116,7 @@ def test_positive_affine_maps_change_nothing(kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_quantity_that_does_not_vary_has_no_correlation(kind) -> None:
+def test_a_quantity_that_does_not_vary_has_no_correlation(kind):
     data = {**columns(), "constant": np.full(40, 0.1)}
     value, low, high = correlations(data).matrix(kind)
     assert np.isnan([value[3, :3], low[3, :3], high[3, :3]]).all()
@@ -116,7 +124,7 @@ def test_a_quantity_that_does_not_vary_has_no_correlation(kind) -> None:
     assert (correlations(data).rho("x", "constant", kind) > 0).outcome == "not run"
 
 
-def test_a_quantity_that_one_run_alone_varies_has_no_interval() -> None:
+def test_a_quantity_that_one_run_alone_varies_has_no_interval():
     data = {**columns(), "single": np.eye(40)[5]}
     rho = correlations(data).rho("x", "single")
     assert np.isfinite(rho.value)
@@ -124,7 +132,7 @@ def test_a_quantity_that_one_run_alone_varies_has_no_interval() -> None:
     assert (rho > -1).outcome == "not run"
 
 
-def test_too_few_runs_have_no_correlation() -> None:
+def test_too_few_runs_have_no_correlation():
     data = {"x": np.where(np.arange(40) < 2, 1.0, np.nan), "y": columns()["y"]}
     rho = correlations(data).rho("x", "y")
     assert (rho > 0).outcome == "not run"
@@ -134,7 +142,7 @@ def test_too_few_runs_have_no_correlation() -> None:
     assert np.isnan(unadjusted.matrix("adjusted")[0][0, 1])
 
 
-def test_of_clusters_whole_clusters_are_left_out() -> None:
+def test_of_clusters_whole_clusters_are_left_out():
     data, families = columns(), np.arange(40) % 9
     rho = Correlations(data, SETTINGS, clusters=families.astype(str)).rho("x", "y")
     left_out = [one_rho("pooled", data["x"], data["y"], families != f) for f in range(9)]

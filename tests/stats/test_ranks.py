@@ -12,7 +12,7 @@ SETTINGS = np.repeat(["a", "b", "c", "d", "e", "f"], 4)
 RATE, BATCH = np.repeat([1, 2, 3, 1, 2, 3], 4), np.repeat([8, 8, 8, 32, 32, 32], 4)
 
 
-def made(count: int = 3, seed: int = 0) -> dict[str, np.ndarray]:
+def made(count=3, seed=0):
     """Quantities of 24 networks that go together, with a few ties."""
     generator = np.random.default_rng(seed)
     common = generator.normal(size=24) + RATE
@@ -20,7 +20,7 @@ def made(count: int = 3, seed: int = 0) -> dict[str, np.ndarray]:
     return {n: np.round(common + generator.normal(size=24), 1) for n in names}
 
 
-def looped(x: np.ndarray, y: np.ndarray, kept: list[int], pairs: np.ndarray) -> float:
+def looped(x, y, kept, pairs):
     """tau-a over some pairs of some networks."""
     signs = [
         np.sign(x[j] - x[i]) * np.sign(y[j] - y[i]) for i, j in combinations(kept, 2) if pairs[i, j]
@@ -28,7 +28,7 @@ def looped(x: np.ndarray, y: np.ndarray, kept: list[int], pairs: np.ndarray) -> 
     return float(np.mean(signs))
 
 
-def test_over_all_networks_it_is_kendalls_tau() -> None:
+def test_over_all_networks_it_is_kendalls_tau():
     columns = {name: values + 1e-3 * np.arange(24) for name, values in made().items()}  # no ties
     ranks = Ranks(columns, list(SETTINGS))
     for x, y in combinations(columns, 2):
@@ -42,7 +42,7 @@ def test_over_all_networks_it_is_kendalls_tau() -> None:
     [pairs_of(np.zeros(24)), pairs_of(SETTINGS), pairs_of(BATCH, RATE), pairs_of(RATE, BATCH)],
     ids=["all", "seeds", "rate", "batch"],
 )
-def test_values_and_intervals_are_those_of_a_loop(pairs: np.ndarray) -> None:
+def test_values_and_intervals_are_those_of_a_loop(pairs):
     """The jackknife by settings with f = n / (n - 1), on Fisher's z of shrunk coefficients."""
     columns = made()
     columns["y"][5] = np.nan
@@ -50,7 +50,7 @@ def test_values_and_intervals_are_those_of_a_loop(pairs: np.ndarray) -> None:
     known = [i for i in range(24) if i != 5]
     found = Ranks(columns, list(SETTINGS), pairs).tau("x", "y")
 
-    def z(kept: list[int]) -> float:
+    def z(kept):
         count = sum(pairs[i, j] for i, j in combinations(kept, 2))
         return np.arctanh(looped(x, y, kept, pairs) * count / (count + 1))
 
@@ -67,7 +67,7 @@ def test_values_and_intervals_are_those_of_a_loop(pairs: np.ndarray) -> None:
     assert (low + high) / 2 == pytest.approx(found.point)
 
 
-def test_a_factor_alone_is_the_mean_over_the_values_of_the_others() -> None:
+def test_a_factor_alone_is_the_mean_over_the_values_of_the_others():
     """Jiang et al., Eq. 7, for groups of equal size; Psi is the mean over the factors."""
     columns = made(2)
     x, y = columns["x"], columns["y"]
@@ -83,7 +83,7 @@ def test_a_factor_alone_is_the_mean_over_the_values_of_the_others() -> None:
     assert low < psi.value < high
 
 
-def test_a_partial_coefficient_is_kendalls() -> None:
+def test_a_partial_coefficient_is_kendalls():
     columns = made(4)
     ranks = Ranks(columns, list(SETTINGS))
     signs = {
@@ -91,7 +91,7 @@ def test_a_partial_coefficient_is_kendalls() -> None:
         for name, v in columns.items()
     }
 
-    def residual(name: str, *given: str) -> np.ndarray:
+    def residual(name, *given):
         others = np.array([signs[each] for each in given], float).T
         return signs[name] - others @ np.linalg.lstsq(others, signs[name], rcond=None)[0]
 
@@ -106,13 +106,13 @@ def test_a_partial_coefficient_is_kendalls() -> None:
     assert without_ties.partial("x", "y", "z").value == pytest.approx(formula * 276 / 277)
 
 
-def test_what_follows_from_what_is_given_has_no_partial_coefficient() -> None:
+def test_what_follows_from_what_is_given_has_no_partial_coefficient():
     columns = made(2)
     columns["z"] = 2 * columns["x"]
     assert "not defined" in Ranks(columns, list(SETTINGS)).partial("x", "y", "z").reason
 
 
-def test_the_effective_rank_counts_independent_quantities() -> None:
+def test_the_effective_rank_counts_independent_quantities():
     generator = np.random.default_rng(0)
     settings = np.repeat(np.arange(48), 4)
     sources = generator.normal(size=(3, 192))
@@ -129,7 +129,7 @@ def test_the_effective_rank_counts_independent_quantities() -> None:
     assert Ranks(copies, list(settings)).effective_rank().value < 3.1
 
 
-def test_without_pairs_there_is_no_number_but_a_reason() -> None:
+def test_without_pairs_there_is_no_number_but_a_reason():
     columns, alone = made(2), [str(i) for i in range(24)]
     within = Ranks(columns, alone, pairs_of(alone))
     assert "no pair" in within.tau("x", "y").reason
@@ -139,14 +139,14 @@ def test_without_pairs_there_is_no_number_but_a_reason() -> None:
     assert "not defined" in unknown.partial("x", "y", "z").reason
 
 
-def test_settings_of_two_networks_are_compared_with_one_another() -> None:
+def test_settings_of_two_networks_are_compared_with_one_another():
     """Both networks of a pair contribute the same, so that the pair alone has no spread."""
     columns, settings = made(2), np.repeat(np.arange(12), 2)
     low, high = Ranks(columns, list(settings), pairs_of(settings)).tau("x", "y").interval()
     assert high - low > 0.2
 
 
-def test_a_sign_error_is_the_share_of_pairs_in_the_wrong_order() -> None:
+def test_a_sign_error_is_the_share_of_pairs_in_the_wrong_order():
     x, y = np.array([1.0, 2, 3, 3, np.nan]), np.array([1.0, 0, 2, 5, 3])
     pairs = pairs_of(np.zeros(5))
     wrong = [1, 0, 0, 0, 0, 0.5]  # (0, 1) is reversed, (2, 3) tie in x
@@ -157,7 +157,7 @@ def test_a_sign_error_is_the_share_of_pairs_in_the_wrong_order() -> None:
     assert sign_error(infinite, y, pairs) == pytest.approx(np.mean([0, 0, 0.5]))
 
 
-def test_values_that_differ_by_rounding_tie() -> None:
+def test_values_that_differ_by_rounding_tie():
     """As do gaps: 0.2 - 0.1 and 0.3 - 0.2 are not the same float."""
     train, test = np.repeat([0.2, 0.3, 0.9], 8), np.repeat([0.1, 0.2, 0.8], 8)
     accuracies, errors = train - test, (1 - test) - (1 - train)
@@ -167,7 +167,7 @@ def test_values_that_differ_by_rounding_tie() -> None:
     assert np.isnan(sign_error(np.arange(24), accuracies, pairs_of(np.zeros(24))))
 
 
-def test_a_band_of_one_interval_is_that_interval_and_of_many_is_wider() -> None:
+def test_a_band_of_one_interval_is_that_interval_and_of_many_is_wider():
     assert simultaneous(1) == pytest.approx(0.025)
     assert (1 - 2 * simultaneous(990)) ** 990 == pytest.approx(0.95)
     ranks = Ranks(made(), list(SETTINGS))

@@ -6,18 +6,10 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from flatlab.stats import over_seeds
+from flatlab.stats import Correlations, over_seeds, trends, undefined
 from flatlab.stats.estimate import fisher, spread, strata_of
 from flatlab.stats.ranks import Ranks
-from flatlab.stats.trends import (
-    contrast,
-    difference,
-    mean,
-    median_below,
-    pearson,
-    rise,
-    tau_in_order,
-)
+from flatlab.stats.trends import contrast, difference, mean, pearson, rise, tau_in_order
 from tests.stats.samples import columns, student
 
 
@@ -32,13 +24,13 @@ from tests.stats.samples import columns, student
         ("aab", [{0, 1, 2}]),
     ],
 )
-def test_single_units_share_a_stratum(labels, expected) -> None:
+def test_single_units_share_a_stratum(labels, expected):
     strata = strata_of(list(labels))
     found = sorted(np.flatnonzero(strata == s).tolist() for s in np.unique(strata))
     assert [set(stratum) for stratum in found] == expected
 
 
-def test_a_stratum_of_one_has_no_standard_error() -> None:
+def test_a_stratum_of_one_has_no_standard_error():
     error, _ = spread(np.array([1.0, 2.0, 3.0]), np.array([0, 0, 1]), inflated=False)
     assert np.isnan(error)
     assert np.isnan(over_seeds("mean", mean, np.array([2.0])).interval()).all()
@@ -46,7 +38,7 @@ def test_a_stratum_of_one_has_no_standard_error() -> None:
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 5, 20])
-def test_the_interval_of_a_mean_is_students(seeds) -> None:
+def test_the_interval_of_a_mean_is_students(seeds):
     sample = np.random.default_rng(8).exponential(size=seeds)
     ours = over_seeds("mean", mean, sample)
     theirs = scipy.stats.ttest_1samp(sample, 0.3)
@@ -56,7 +48,7 @@ def test_the_interval_of_a_mean_is_students(seeds) -> None:
 
 
 @pytest.mark.parametrize("sizes", [(5, 5), (9, 4), (2, 20)])
-def test_the_interval_of_a_difference_of_means_is_welchs(sizes) -> None:
+def test_the_interval_of_a_difference_of_means_is_welchs(sizes):
     generator = np.random.default_rng(9)
     a, b = generator.normal(3, 4, size=sizes[0]), generator.normal(size=sizes[1])
     theirs = scipy.stats.ttest_ind(a, b, equal_var=False)
@@ -66,7 +58,7 @@ def test_the_interval_of_a_difference_of_means_is_welchs(sizes) -> None:
     assert (ours > 0).p == pytest.approx(theirs.pvalue, rel=1e-8)
 
 
-def test_a_statistic_of_means_is_computed_without_each_seed() -> None:
+def test_a_statistic_of_means_is_computed_without_each_seed():
     a, b = np.random.default_rng(6).normal(size=(2, 5, 12)).cumsum(axis=2)
     ours = over_seeds("rho_t", lambda *curves: fisher(pearson(*curves)), a, b, on_z=True)
     kept = [np.arange(5) != i for i in range(5)]
@@ -77,14 +69,14 @@ def test_a_statistic_of_means_is_computed_without_each_seed() -> None:
     assert ours.interval() == pytest.approx(np.tanh(ends))
 
 
-def test_a_contrast_and_the_rise_are_those_of_loops() -> None:
+def test_a_contrast_and_the_rise_are_those_of_loops():
     generator = np.random.default_rng(12)
     groups = [generator.normal(k, k + 1, size=k + 4) for k in range(4)]
     ours = rise("rise", groups)
     pairs = list(itertools.combinations(groups, 2))
     assert ours.value == pytest.approx(np.mean([b.mean() - a.mean() for a, b in pairs]))
 
-    def without(index: int, i: int) -> list[np.ndarray]:
+    def without(index, i):
         return [np.delete(g, i) if k == index else g for k, g in enumerate(groups)]
 
     left_out = [
@@ -102,28 +94,28 @@ def test_a_contrast_and_the_rise_are_those_of_loops() -> None:
     assert contrast("w", groups, list(weights)).interval() == pytest.approx(ours.interval())
 
 
-def brute_tau(x: np.ndarray, y: np.ndarray) -> float:
+def brute_tau(x, y):
     """Kendall's tau-a by its definition."""
     pairs = itertools.combinations(range(len(x)), 2)
     return float(np.mean([np.sign(x[j] - x[i]) * np.sign(y[j] - y[i]) for i, j in pairs]))
 
 
 @pytest.mark.parametrize("length", [2, 3, 8, 61])
-def test_the_tau_of_a_curve_is_scipys_where_there_are_no_ties(length) -> None:
+def test_the_tau_of_a_curve_is_scipys_where_there_are_no_ties(length):
     curves = np.random.default_rng(1).normal(size=(7, length))
     theirs = [scipy.stats.kendalltau(np.arange(length), curve).statistic for curve in curves]
     assert tau_in_order(curves) == pytest.approx(theirs, rel=1e-12)
 
 
 @pytest.mark.parametrize("values", [1, 2, 3, 10, 64])
-def test_a_tie_counts_zero_in_tau(values) -> None:
+def test_a_tie_counts_zero_in_tau(values):
     curves = np.random.default_rng(values).integers(values, size=(9, 33)).astype(float)
     expected = [brute_tau(np.arange(33), curve) for curve in curves]
     assert tau_in_order(curves) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("ties", [False, True])
-def test_the_tau_of_runs_is_that_of_a_loop(ties) -> None:
+def test_the_tau_of_runs_is_that_of_a_loop(ties):
     """Shrunk by one pair that counts zero; of all runs and without each."""
     x, y, _ = (np.round(v) if ties else v for v in columns().values())
     x, y = x[:14], y[:14]
@@ -137,24 +129,24 @@ def test_the_tau_of_runs_is_that_of_a_loop(ties) -> None:
     assert ours.interval() == pytest.approx(np.tanh(ends))
 
 
-def test_the_tau_of_perfect_order_is_finite() -> None:
+def test_the_tau_of_perfect_order_is_finite():
     ranks = Ranks({"x": np.arange(10), "y": np.arange(10) ** 3}, settings=None)
     ours = ranks.tau("x", "y")
     assert ours.value == pytest.approx(45 / 46)
     assert np.isfinite(ours.interval()).all()
 
 
-def test_curves_correlate_as_numpy_says() -> None:
+def test_curves_correlate_as_numpy_says():
     a, b = np.random.default_rng(10).normal(size=(2, 4, 15))
     expected = [np.corrcoef(*rows)[0, 1] for rows in zip(a, b, strict=True)]
     assert pearson(a, b) == pytest.approx(expected)
     assert np.isnan(pearson(a, np.full((4, 15), 0.1))).all()
 
 
-def test_a_median_below_a_limit_is_the_sign_test() -> None:
+def test_a_median_below_a_limit_is_the_sign_test():
     values = np.random.default_rng(2).normal(size=23)
     for limit in (-1.0, -0.2, 0.1, 0.9, 5.0):
-        verdict = median_below("q", values, limit)
+        verdict = trends.median_below("q", values, limit)
         below = int((values < limit).sum())
         for p, side in ((verdict.holds, "greater"), (verdict.fails, "less")):
             expected = scipy.stats.binomtest(below, 23, 0.5, alternative=side).pvalue
@@ -162,3 +154,49 @@ def test_a_median_below_a_limit_is_the_sign_test() -> None:
     entry = verdict.evidence[0]
     theirs = scipy.stats.quantile_test(values, p=0.5).confidence_interval(0.95)
     assert (entry["low"], entry["high"]) == (theirs.low, theirs.high)
+
+
+def groups(*sizes):
+    generator = np.random.default_rng(0)
+    return [k + (1 + k) * generator.normal(size=n) for k, n in enumerate(sizes)]
+
+
+def test_of_means_it_is_the_contrast_of_their_seeds():
+    parts, weights = groups(5, 8, 20), [0.5, -2.0, 1.5]
+    means = [over_seeds("", mean, part) for part in parts]
+    found, expected = trends.contrast_of("", means, weights), contrast("", parts, weights)
+    assert found.n == expected.n == 33
+    assert found.point == pytest.approx(expected.point)
+    assert found.interval() == pytest.approx(expected.interval())
+
+
+def test_of_correlations_it_is_that_of_fishers_z_and_the_variances_add():
+    generator = np.random.default_rng(1)
+    rhos = []
+    for seeds in (400, 500):
+        x, y = generator.normal(size=(2, seeds))
+        rhos.append(Correlations({"x": x, "y": x + y}, ["a", "b"] * (seeds // 2)).rho("x", "y"))
+    found = trends.contrast_of("", rhos, [-1, 1])
+    assert not found.on_z
+    assert found.value == pytest.approx(rhos[1].point - rhos[0].point)
+    halves = [np.diff(np.arctanh(rho.interval()))[0] / 2 for rho in rhos]
+    (low, high) = found.interval()
+    assert (high - low) / 2 == pytest.approx(np.hypot(*halves), rel=0.01)
+
+
+def test_what_a_part_lacks_the_sum_lacks():
+    whole = trends.contrast_of(
+        "sum", [over_seeds("", mean, np.arange(5.0)), undefined("", "why")], [1, 1]
+    )
+    assert whole.reason == "why"
+    assert (whole > 0).outcome == "not run"
+
+
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_weights_are_of_all_pairs(n):
+    """Of ranks in order, the mean difference over pairs is (n + 1) / 3, where tau is 1."""
+    ranks = np.arange(n, dtype=float)
+    assert np.dot(trends.over_pairs(n), ranks) == pytest.approx((n + 1) / 3)
+    assert sum(trends.over_pairs(n)) == pytest.approx(0)
+    assert rise("", [np.full(5, rank) for rank in ranks]).value == pytest.approx((n + 1) / 3)
+    assert tau_in_order(ranks[None])[0] == 1

@@ -5,23 +5,14 @@ import itertools
 import numpy as np
 import pytest
 
-from flatlab.stats import (
-    Correlations,
-    Estimate,
-    Verdict,
-    every,
-    not_run,
-    over_seeds,
-    some,
-    theorem,
-    undefined,
-)
+from flatlab.stats import Correlations, Estimate, over_seeds, undefined
 from flatlab.stats.trends import mean
+from flatlab.stats.verdict import Verdict, every, not_run, some, theorem
 from tests.stats.samples import columns, correlations
 
 
 @pytest.mark.parametrize("clustered", [False, True])
-def test_the_probability_of_a_constant_is_that_of_drawing_anew(clustered) -> None:
+def test_the_probability_of_a_constant_is_that_of_drawing_anew(clustered):
     settings = ["a"] * 3 + ["b"] * 2
     y = np.array([0.0, 0.0, 1.0, 0.0, 1.0])
     x = np.array([1.0, 1.0, 1.0, 2.0, 2.0])  # varies only between settings, which are fixed
@@ -47,7 +38,7 @@ def test_the_probability_of_a_constant_is_that_of_drawing_anew(clustered) -> Non
         (np.nan, True, "not run"),
     ],
 )
-def test_an_interval_decides_where_it_lies_wholly_on_one_side(centre, greater, expected) -> None:
+def test_an_interval_decides_where_it_lies_wholly_on_one_side(centre, greater, expected):
     q = over_seeds("q", mean, centre + np.linspace(-0.2, 0.2, 5))
     verdict = q > 0 if greater else q < 0
     assert verdict.outcome == expected
@@ -55,7 +46,7 @@ def test_an_interval_decides_where_it_lies_wholly_on_one_side(centre, greater, e
 
 
 @pytest.mark.parametrize("limit", [-0.9, -0.3, 0.0, 0.2, 0.6, 0.95])
-def test_a_verdict_a_p_value_and_an_interval_say_the_same(limit) -> None:
+def test_a_verdict_a_p_value_and_an_interval_say_the_same(limit):
     rho = correlations(columns()).rho("x", "y")
     low, high = rho.interval()
     verdict = rho > limit
@@ -64,13 +55,13 @@ def test_a_verdict_a_p_value_and_an_interval_say_the_same(limit) -> None:
     assert verdict.holds + verdict.fails == pytest.approx(1)
 
 
-def test_no_correlation_exceeds_one() -> None:
+def test_no_correlation_exceeds_one():
     rho = correlations(columns()).rho("x", "y")
     assert ((rho > 1.2).outcome, (rho > -1.2).outcome) == ("fails", "holds")
     assert ((rho < 1.2).outcome, (rho < -1.2).outcome) == ("holds", "fails")
 
 
-def test_within_a_limit_both_sides_must_hold() -> None:
+def test_within_a_limit_both_sides_must_hold():
     q = over_seeds("q", mean, 0.3 + np.linspace(-0.05, 0.05, 5))
     assert q.within(0.5).outcome == "holds"
     assert q.within(0.31).outcome == "undecided"
@@ -79,14 +70,14 @@ def test_within_a_limit_both_sides_must_hold() -> None:
     assert q.within(0.5).holds == pytest.approx((q < 0.5).holds)
 
 
-def test_what_does_not_vary_at_all_decides_at_once() -> None:
+def test_what_does_not_vary_at_all_decides_at_once():
     q = over_seeds("q", mean, np.full(5, 2.0))
     assert (q > 1).outcome == "holds"
     assert (q < 1).outcome == "fails"
     assert (q > 2).outcome == "undecided"
 
 
-def test_a_doubt_leaves_every_claim_undecided() -> None:
+def test_a_doubt_leaves_every_claim_undecided():
     rho = correlations(columns()).rho("x", "y")
     doubted = Estimate(rho.name, rho.point, rho.left_out, rho.strata, rho.n, True, doubt="few vary")
     for verdict in (doubted > -1, doubted - rho > -9, -doubted < 1, doubted.within(1)):
@@ -94,7 +85,7 @@ def test_a_doubt_leaves_every_claim_undecided() -> None:
         assert verdict.reason == "few vary"
 
 
-def test_an_undefined_estimate_stays_undefined_and_says_why() -> None:
+def test_an_undefined_estimate_stays_undefined_and_says_why():
     missing = undefined("rho", "no table")
     known = over_seeds("mean", mean, np.arange(5.0))
     for verdict in (missing > 0, -missing < 1, known - missing > 0, missing < known):
@@ -102,7 +93,7 @@ def test_an_undefined_estimate_stays_undefined_and_says_why() -> None:
         assert verdict.evidence[0]["n"] == 0
 
 
-def test_the_evidence_has_the_estimates_beside() -> None:
+def test_the_evidence_has_the_estimates_beside():
     known = correlations(columns())
     within = known.rho("x", "y", "within")
     pooled = known.rho("x", "y")
@@ -112,11 +103,11 @@ def test_the_evidence_has_the_estimates_beside() -> None:
     assert entry == {"value": within.value, "low": low, "high": high, "n": 40}
 
 
-def claimed(holds: float) -> Verdict:
+def claimed(holds):
     return Verdict.tested(holds, 1 - holds, [{"quantity": "q"}])
 
 
-def test_all_of_several_have_the_largest_p_value_and_one_failure_is_corrected() -> None:
+def test_all_of_several_have_the_largest_p_value_and_one_failure_is_corrected():
     assert every([claimed(0.001), claimed(0.01)]).outcome == "holds"
     assert every([claimed(0.001), claimed(0.01)]).holds == 0.01
     assert every([claimed(0.001), claimed(0.2)]).outcome == "undecided"
@@ -127,14 +118,14 @@ def test_all_of_several_have_the_largest_p_value_and_one_failure_is_corrected() 
     assert both.p == pytest.approx(0.04)
 
 
-def test_one_of_several_is_corrected_and_fails_if_all_do() -> None:
+def test_one_of_several_is_corrected_and_fails_if_all_do():
     assert some([claimed(0.02), claimed(0.5)]).outcome == "undecided"
     assert some([claimed(0.01), claimed(0.5)]).outcome == "holds"
     assert some([claimed(0.99), claimed(0.98)]).outcome == "fails"
     assert (claimed(0.001) | claimed(0.9)).holds == pytest.approx(0.002)
 
 
-def test_what_was_not_run_decides_only_where_the_rest_cannot() -> None:
+def test_what_was_not_run_decides_only_where_the_rest_cannot():
     missing = not_run("no table")
     assert every([claimed(0.001), missing]).outcome == "not run"
     assert every([claimed(0.001), missing]).reason == "no table"
@@ -144,7 +135,7 @@ def test_what_was_not_run_decides_only_where_the_rest_cannot() -> None:
     assert every([missing, missing]).p is None
 
 
-def test_a_negation_exchanges_the_sides_and_keeps_the_rest() -> None:
+def test_a_negation_exchanges_the_sides_and_keeps_the_rest():
     for part in (claimed(0.001), claimed(0.5), claimed(0.999)):
         assert (~part).holds == part.fails
         assert (~~part) == part
@@ -152,7 +143,7 @@ def test_a_negation_exchanges_the_sides_and_keeps_the_rest() -> None:
     assert (~not_run("why")).outcome == "not run"
 
 
-def test_a_claim_is_not_run_where_its_condition_does_not_hold() -> None:
+def test_a_claim_is_not_run_where_its_condition_does_not_hold():
     verdict = claimed(0.001)
     met = verdict.provided(claimed(0.01), "too short")
     assert (met.outcome, met.holds, len(met.evidence)) == ("holds", 0.001, 2)
@@ -165,7 +156,7 @@ def test_a_claim_is_not_run_where_its_condition_does_not_hold() -> None:
     assert unmet.reason == "too short; no table"
 
 
-def test_theorems_are_checked_for_every_value_and_have_no_p_value() -> None:
+def test_theorems_are_checked_for_every_value_and_have_no_p_value():
     ones = np.ones((3, 2))
     assert theorem("a <= b", ones, ones * (1 - 1e-9)).outcome == "holds"
     violated = theorem("a <= b", ones, np.where(np.eye(3, 2), 0.9, 1))

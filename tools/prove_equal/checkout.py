@@ -3,7 +3,7 @@
     python -P tools/prove_equal/checkout.py CHECKOUT plan|run < request.json > answer.json
 
 Of that flatlab nothing is used but what all checkouts have alike: `Plan`, `fingerprint` and
-`module_of`, and scripts/<rule>.py. Results are written to the folder that the process runs in.
+`module_of`, and scripts of rules. Results are written to the folder that the process runs in.
 """
 
 import json

@@ -8,20 +8,16 @@ import glob
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from msgspec import field
 
 from flatlab.core.schema import PlanError, means
 from flatlab.core.studies import studies
+from flatlab.lab.kinds import Dataset, RunningJob
 from flatlab.lab.kinds.user_networks.experiment import Declared, Network, NetworksExperiment
 from flatlab.lab.plan.experiments import LoadExperiment, Source
 from flatlab.lab.plan.run_records import RunRecords, read_records
-
-if TYPE_CHECKING:  # planning waits for neither
-    from xarray import Dataset
-
-    from flatlab.lab.jobs.job import RunningJob
 
 
 class DeclaredFiles(Declared, frozen=True, kw_only=True):
@@ -81,7 +77,7 @@ def _records(source: Source, file: DeclaredFiles, folder: Path) -> RunRecords:
     return read_records([Path(path) for path in sorted(paths)], table, file.outcomes)
 
 
-def measure(job: "RunningJob") -> "Dataset":
+def measure(job: RunningJob) -> Dataset:
     """Measure some families on one network."""
     from flatlab.lab.jobs.memory import quick_imports
 
@@ -91,7 +87,7 @@ def measure(job: "RunningJob") -> "Dataset":
     return measured(job)
 
 
-def tabulate(parts: Sequence["Dataset"], settings: Mapping[str, Any]) -> "Dataset":
+def tabulate(parts: Sequence[Dataset], settings: Mapping[str, Any]) -> Dataset:
     """The table of the datasets of all metric files, network by network."""
     from flatlab.lab.tables.own_networks import Row, gather
 

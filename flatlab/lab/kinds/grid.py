@@ -6,7 +6,7 @@ block of `seeds` are a pack. A scale overrides keys of the sections, `settings`,
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from flatlab.core.options import documented, options_of, section
 from flatlab.core.paths import built_at
 from flatlab.core.registry import check_known, joined, measures_samples, module_of
 from flatlab.core.schema import PlanError, Strict, closest, plain
+from flatlab.lab.kinds import Dataset, RunningJob
 from flatlab.lab.kinds._evidence import evidence, of_packs, of_samples, of_starts, of_test_sets
 from flatlab.lab.kinds._packs import VARYING, Pack, check_shared, packs_of, varied_in
 from flatlab.lab.kinds._sections import (
@@ -30,11 +31,6 @@ from flatlab.lab.kinds._sections import (
 )
 from flatlab.lab.plan.experiments import Experiment, LoadExperiment, PlannedJob, Source
 from flatlab.lab.plan.fingerprint import fingerprint
-
-if TYPE_CHECKING:  # planning waits for neither
-    from xarray import Dataset
-
-    from flatlab.lab.jobs.job import RunningJob
 
 BUDGET_BYTES = 20 * 10**9
 """Dense checkpoints of a grid that need more space are deleted after the measurement."""
@@ -139,7 +135,6 @@ class Grid(Experiment, frozen=True, kw_only=True):
         return str(built_at(self.scale).data(pack.data.set))
 
     def training(self, pack: str) -> PlannedJob:
-        """The job that trains a pack."""
         chosen: Pack = self.pack(pack)
         training = chosen.training
         full = training.minibatches == "full"
@@ -159,7 +154,6 @@ class Grid(Experiment, frozen=True, kw_only=True):
         )
 
     def measuring(self, pack: str, family: str) -> PlannedJob:
-        """The job that measures a family on every checkpoint of a pack, or on the last alone."""
         chosen: Pack = self.pack(pack)
         trained = self.weights(pack)
         weights, checkpoints = ["weights", "dense"], 1 + chosen.dense_checkpoints
@@ -210,7 +204,6 @@ class Grid(Experiment, frozen=True, kw_only=True):
         check_shared(self.key, self.packs)
 
     def tabulating(self, published: Experiment) -> PlannedJob:
-        """The job that joins the metric files.  published: the grid of the paper."""
         assert isinstance(published, Grid)
         ours, theirs = (
             [" and ".join(grid.networks), " and ".join(grid.data_sets)]
@@ -392,7 +385,7 @@ def _starts(pack: Pack, grid: Grid, context: str = "") -> list[tuple[str, str]]:
     return [of_seed[seed] for seed in seeds]
 
 
-def measure(job: "RunningJob") -> "Dataset":
+def measure(job: RunningJob) -> Dataset:
     """Measure a family of quantities on the checkpoints of a pack."""
     from flatlab.core.store import TrainedPack, load_dataset
     from flatlab.lab.jobs.memory import quick_imports
@@ -411,7 +404,7 @@ def measure(job: "RunningJob") -> "Dataset":
     return measure_pack(weights, raw, job.params.settings, job.device, folder)
 
 
-def tabulate(parts: Sequence["Dataset"], settings: Mapping[str, Any]) -> "Dataset":
+def tabulate(parts: Sequence[Dataset], settings: Mapping[str, Any]) -> Dataset:
     """The table of the datasets of all metric files."""
     from flatlab.lab.tables.runs import collect
 

@@ -5,16 +5,15 @@ dictionary, or that and a mapping of outcomes. One job trains one run, another o
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar
 
 from msgspec import field
 
 from flatlab.core.paths import built_at
 from flatlab.core.schema import PlanError, means
-from flatlab.lab.kinds import files
+from flatlab.lab.kinds import Dataset, RunningJob, files
 from flatlab.lab.kinds._packs import combinations, key_of, seed_blocks, settings
-from flatlab.lab.kinds.files import tabulate
 from flatlab.lab.kinds.user_networks.experiment import (
     Declared,
     Function,
@@ -25,15 +24,6 @@ from flatlab.lab.kinds.user_networks.experiment import (
 )
 from flatlab.lab.plan.experiments import LoadExperiment, PlannedJob, Source
 from flatlab.lab.plan.fingerprint import fingerprint
-
-if TYPE_CHECKING:  # planning waits for none of them
-    import numpy as np
-    from torch import Tensor
-    from xarray import Dataset
-
-    from flatlab.lab.jobs.job import RunningJob
-
-__all__ = ["Loop", "measure", "tabulate", "train"]
 
 SEED = "seed"
 
@@ -78,7 +68,6 @@ class Loop(NetworksExperiment, frozen=True, kw_only=True):
         return cls(**{**fields, "packs": packs})
 
     def training(self, pack: str) -> PlannedJob:
-        """The job that trains a run."""
         network: Network = self.pack(pack)
         settings = {
             "study": self.study,
@@ -116,21 +105,40 @@ def _settings(source: Source, file: DeclaredLoop) -> Iterator[dict[str, Any]]:
         yield values
 
 
-def train(job: "RunningJob") -> None:
-    """Train one run."""
+def train(job: RunningJob) -> None:
+    """Train one run; `MeasureError` if the function returns no state dictionary of it."""
     from flatlab.lab.jobs.memory import quick_imports
 
     with quick_imports():
-        from flatlab.lab.kinds.user_networks.code import function_of
+        import torch
+
+        from flatlab.derivatives.errors import MeasureError
+        from flatlab.lab.kinds.user_networks.code import called, function_of
 
     settings = job.params.settings
     name, study = settings["function"], settings["study"]
     function = function_of(name, "train", study)
-    arrays, outcomes = trained_run(function, name, settings["arguments"], study)
-    job.save(weights=(arrays, {"outcomes": outcomes}))
+    result = called(function, "train", name, study, settings["arguments"])
+    state, outcomes = result if isinstance(result, tuple) and len(result) == 2 else (result, {})
+    tensors = state.values() if isinstance(state, Mapping) else ()
+    if not tensors or not all(isinstance(each, torch.Tensor) for each in tensors):
+        what = type(state).__name__
+        raise MeasureError(f"train {name} returned {what}; it must return model.state_dict()")
+    try:
+        numbers = {str(key): float(value) for key, value in dict(outcomes).items()}
+    except (TypeError, ValueError):
+        raise MeasureError(
+            f"train {name} returned outcomes {outcomes!r}; they must be numbers by name"
+        ) from None
+    narrow = torch.bfloat16  # which numpy lacks
+    arrays = {
+        str(key): (each.float() if each.dtype == narrow else each).numpy(force=True).copy()
+        for key, each in state.items()
+    }
+    job.save(weights=(arrays, {"outcomes": numbers}))
 
 
-def measure(job: "RunningJob") -> "Dataset":
+def measure(job: RunningJob) -> Dataset:
     """Measure some families on one run, and note the outcomes that its training has told."""
     from flatlab.core.store import load_weights
     from flatlab.lab.tables.own_networks import Row
@@ -140,37 +148,4 @@ def measure(job: "RunningJob") -> "Dataset":
     return Row(row.values, {**row.about, "outcomes": about["outcomes"]}).dataset
 
 
-def trained_run(
-    function: Callable[..., Any], name: str, arguments: Mapping[str, Any], study: str = ""
-) -> tuple[dict[str, "np.ndarray"], dict[str, float]]:
-    """The state dictionary of a run as arrays, and its outcomes; `MeasureError` for anything else.
-
-    function, name: that trains it, and how it is written.
-    arguments: its hyper-parameters and seed.
-    study: the key of the one whose module it is.
-    """
-    from torch import Tensor
-
-    from flatlab.derivatives.errors import MeasureError
-    from flatlab.lab.kinds.user_networks.code import called
-
-    result = called(function, "--train", name, study, arguments)
-    state, outcomes = result if isinstance(result, tuple) and len(result) == 2 else (result, {})
-    tensors = isinstance(state, Mapping) and all(isinstance(v, Tensor) for v in state.values())
-    if not (tensors and state):
-        what = type(state).__name__
-        raise MeasureError(f"--train {name} returned {what}; it must return model.state_dict()")
-    try:
-        numbers = {str(key): float(value) for key, value in dict(outcomes).items()}
-    except (TypeError, ValueError):
-        raise MeasureError(
-            f"--train {name} returned outcomes {outcomes!r}; they must be numbers by name"
-        ) from None
-    return {str(key): _array(value) for key, value in state.items()}, numbers
-
-
-def _array(tensor: "Tensor") -> "np.ndarray":
-    """Its numbers; those of bfloat16, which numpy lacks, in float32."""
-    tensor = tensor.detach().cpu()
-    wide = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
-    return wide.numpy().copy()
+tabulate = files.tabulate

@@ -5,19 +5,15 @@ overrides some.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from flatlab.core.options import options_of, section
 from flatlab.core.registry import check_known, imported, keys_of, module_of
 from flatlab.core.schema import PlanError, Strict, plain
+from flatlab.lab.kinds import Dataset, RunningJob
 from flatlab.lab.kinds._evidence import evidence, of_values
 from flatlab.lab.plan.experiments import Experiment, LoadExperiment, PlannedJob, Source
 from flatlab.lab.plan.fingerprint import fingerprint
-
-if TYPE_CHECKING:  # planning waits for neither
-    from xarray import Dataset
-
-    from flatlab.lab.jobs.job import RunningJob
 
 ALL = "all"
 """The key of the only pack."""
@@ -50,7 +46,6 @@ class Simulation(Experiment, frozen=True, kw_only=True):
         )
 
     def measuring(self, pack: str, family: str) -> PlannedJob:
-        """The job that computes the simulation."""
         self.pack(pack)
         return PlannedJob(
             inputs={},
@@ -60,7 +55,6 @@ class Simulation(Experiment, frozen=True, kw_only=True):
         )
 
     def tabulating(self, published: Experiment) -> PlannedJob:
-        """The job that describes the table.  published: the simulation of the paper."""
         about = {
             **self.identity,
             "data": "synthetic data",
@@ -74,7 +68,7 @@ class Simulation(Experiment, frozen=True, kw_only=True):
         return [f"{key}: {value}" for key, value in self.packs[ALL].items()]
 
 
-def measure(job: "RunningJob") -> "Dataset":
+def measure(job: RunningJob) -> Dataset:
     """Run the simulation."""
     from flatlab.lab.jobs.memory import quick_imports
 
@@ -85,7 +79,7 @@ def measure(job: "RunningJob") -> "Dataset":
     return table
 
 
-def tabulate(parts: Sequence["Dataset"], settings: Mapping[str, Any]) -> "Dataset":
+def tabulate(parts: Sequence[Dataset], settings: Mapping[str, Any]) -> Dataset:
     """The table: what was simulated, described."""
     (whole,) = parts
     return whole.assign_attrs(settings["about"])

@@ -6,7 +6,7 @@ they are measured by has a section with its options: `adaptive`, `sharpness`, `a
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import field, structs
 
@@ -23,17 +23,13 @@ from flatlab.core.schema import (
     means,
     plain,
 )
+from flatlab.lab.kinds import Dataset, RunningJob
 from flatlab.lab.kinds._evidence import evidence
 from flatlab.lab.kinds._packs import Pack
 from flatlab.lab.kinds._sections import Corrupted
 from flatlab.lab.kinds.grid import Grid
 from flatlab.lab.plan.experiments import Experiment, LoadExperiment, PlannedJob, Source
 from flatlab.lab.plan.fingerprint import fingerprint
-
-if TYPE_CHECKING:  # planning waits for neither
-    from xarray import Dataset
-
-    from flatlab.lab.jobs.job import RunningJob
 
 CLEAN = "test"
 """The name of the test set that is not shifted."""
@@ -205,7 +201,6 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         return [(pack, run) for pack in packs for run in pack.runs][number :: self.file.jobs]
 
     def measuring(self, pack: str, family: str) -> PlannedJob:
-        """The job that measures the networks of a pack."""
         number = self.pack(pack)
         file = self.file
         settings = {"samples": file.samples, "seed": file.seed, "families": self.options}
@@ -247,7 +242,6 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         return PlannedJob(inputs=inputs, settings=settings, code=code, gpu=True, kind=self.key)
 
     def tabulating(self, published: Experiment) -> PlannedJob:
-        """The job that joins the metric files.  published: the zoo of the paper."""
         assert isinstance(published, Zoo)
         here, theirs = self.file.name, published.file.name
         pretrained = self.file.pretrained
@@ -294,7 +288,7 @@ def _part_of(grid: Grid | None, names: list[str] | None, location: str) -> Grid 
     return structs.replace(grid, packs=chosen)
 
 
-def measure(job: "RunningJob") -> "Dataset":
+def measure(job: RunningJob) -> Dataset:
     """Measure some of the networks, those that an earlier attempt has measured excepted."""
     from flatlab.core.resume_state import ResumeState
     from flatlab.lab.jobs.memory import quick_imports
@@ -309,7 +303,7 @@ def measure(job: "RunningJob") -> "Dataset":
     return measure_zoo(job.params.settings, job.input, folder, left, job.device)
 
 
-def tabulate(parts: Sequence["Dataset"], settings: Mapping[str, Any]) -> "Dataset":
+def tabulate(parts: Sequence[Dataset], settings: Mapping[str, Any]) -> Dataset:
     """The table of the datasets of all metric files."""
     from flatlab.lab.tables.zoo import gather
 

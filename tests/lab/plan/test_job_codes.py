@@ -41,6 +41,7 @@ def codes():
         for key in plan.experiment_keys()
         for scale in plan.SCALES
     }
+    found["studies"] = {"measure": plan.fingerprint("flatlab.lab.kinds.user_networks.networks")}
     found["data"] = {
         key: plan.fingerprint(plan.module_of("data", key)) for key in plan.keys_of("data")
     }

@@ -1,21 +1,20 @@
 """Training that starts from the weights with which networks of another grid ended."""
 
 import copy
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import yaml
 
+from flatlab.core.registry import experiment_files
 from flatlab.lab import plan
 from flatlab.lab.train import TrainError, train_packs
 from flatlab.lab.train.modes import MODES
 from flatlab.networks import build
 from tests.lab.train.packs import RANDOM, images, interrupted, only, same, settings
 
-ROOT = Path(__file__).resolve().parents[3]
-GRID = yaml.safe_load((ROOT / "experiments/lenet-grid.yaml").read_text())
+GRID = yaml.safe_load(experiment_files()["lenet-grid"].read_text())
 RAW = images((8, 8), classes=4)
 FIRST, LATER = ({**RANDOM["data"], "classes": classes} for classes in ([0, 1], [0, 2, 3]))
 HEADS = {"mlp": "fc4", "lenet5": "fc3", "resnet": "fc"}
@@ -138,15 +137,13 @@ def loaded(folder, scale="demo", **files):
         (folder / f"{name.replace('_', '-')}.yaml").write_text(
             yaml.safe_dump(content, sort_keys=False)
         )
-    chosen = plan.Plan({"scale": scale, "packs": "all", "papers": "all"}, folder)
+    chosen = plan.Plan({"scale": scale, "packs": "all", "papers": "all"})
     return chosen.experiments
 
 
 @pytest.fixture
-def folder(tmp_path):
-    for path in (ROOT / "experiments").glob("*.yaml"):
-        (tmp_path / path.name).write_text(path.read_text())
-    return tmp_path
+def folder(papers):
+    return papers / "chen2026/experiments"
 
 
 def tuned(**start):

@@ -170,8 +170,9 @@ GRID = {
 
 def grid_of(folder, **sections):
     content = {**GRID, **sections}
-    (folder / "some-grid.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
-    return plan.load_experiment(folder, "some-grid", "demo", find=None)
+    path = folder / "some-grid.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    return plan.read_experiment(path, "demo", find=None)
 
 
 def table_of(grid, raw):

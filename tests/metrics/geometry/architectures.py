@@ -1,14 +1,12 @@
 """Small networks of every kind that can be measured."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.utils import parametrizations
+
+from flatlab.networks import build
 
 EXACT = 1e-9
 ROUNDING = 1e-12
@@ -19,14 +17,14 @@ CONVOLUTIONS = MATRICES[1:]
 class Residual(nn.Module):
     """Strided convolution, batch norm, ReLU in place, and a connection that is no module."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.conv1 = nn.Conv2d(2, 4, 3, stride=2, padding=1)
         self.norm1, self.norm2 = nn.BatchNorm2d(4), nn.BatchNorm2d(4)
         self.conv2 = nn.Conv2d(4, 4, 3, padding=1, bias=False)
         self.relu, self.head = nn.ReLU(inplace=True), nn.Linear(4, 3)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         x = self.relu(self.norm1(self.conv1(x)))
         y = self.norm2(self.conv2(x))
         y += x
@@ -36,118 +34,105 @@ class Residual(nn.Module):
 class Twice(nn.Module):
     """One layer used two times."""
 
-    def __init__(self, layer: nn.Module, size: int) -> None:
+    def __init__(self, layer, size):
         super().__init__()
         self.layer, self.head = layer, nn.Linear(size, 2)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         return self.head(torch.tanh(self.layer(torch.tanh(self.layer(x)))).flatten(1))
 
 
 class Tied(nn.Module):
     """Two layers with one weight, and biases of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.one, self.two, self.head = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2)
         self.two.weight = self.one.weight
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         return self.head(torch.tanh(self.two(torch.tanh(self.one(x)))))
 
 
 class Sequence(nn.Module):
     """Linear layers that see the positions of a sequence, and a parameter without a module."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.embed, self.norm, self.head = nn.Linear(3, 5), nn.LayerNorm(5), nn.Linear(5, 2)
         self.position = nn.Parameter(torch.randn(4, 5))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         return self.head(F.gelu(self.norm(self.embed(x)) + self.position).mean(1))
 
 
 class Borrowed(nn.Module):
     """A weight that is also used outside of its layer."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.layer, self.head = nn.Linear(4, 5), nn.Linear(4, 3)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         return self.head(F.linear(torch.relu(self.layer(x)), self.layer.weight.t()))
 
 
 class Doubled(nn.Linear):
     """A linear layer that is none."""
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         return 2 * super().forward(x)
 
 
-def transformer(pool: str = "token") -> nn.Module:
+def transformer(pool="token"):
     timm = pytest.importorskip("timm")
     return timm.models.vision_transformer.VisionTransformer(
         img_size=4, patch_size=2, embed_dim=8, depth=2, num_heads=2, num_classes=3, global_pool=pool
     )
 
 
-def frozen() -> nn.Module:
+def frozen():
     model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2))
     model[0].weight.requires_grad_(False)
     return model
 
 
-def package(name: str, shape: tuple[int, ...], outputs: int, **options: Any) -> nn.Module:
-    from flatlab.networks import build
-
+def package(name, shape, outputs=2, **options):
+    """How a network of the package is built, and the shape of its inputs."""
     activation = {} if name == "simple-vit" else {"activation": "relu"}
-    return build({"name": name, "options": {**activation, **options}}, shape, outputs)
+    chosen = {"name": name, "options": {**activation, **options}}
+    return lambda: build(chosen, shape, outputs), shape
 
 
-NARROW = {
-    "widths": [16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool"],
-    "hidden": [128],
-    "padding": 2,
-}
+NARROW = {"hidden": [128], "padding": 2}
+NARROW["widths"] = [16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool"]
 PLAIN = {"normalization": "none", "widths": [5, 6]}
 SMALL_VIT = {"patch": 2, "width": 8, "depth": 2, "heads": 2, "head_width": 3, "mlp_width": 5}
-THIRTY_SECOND = {
-    "widths": [2, "pool", 4, "pool", 8, 8, "pool", 16, 16, "pool", 16, 16, "pool"],
-    "hidden": [6, 6],
-}
+THIRTY_SECOND = {"hidden": [6, 6]}
+THIRTY_SECOND["widths"] = [2, "pool", 4, "pool", 8, 8, "pool", 16, 16, "pool", 16, 16, "pool"]
 S = nn.Sequential
 
 
-ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+ZOO = {
     "perceptron": (
         lambda: S(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 7), nn.ReLU(), nn.Linear(7, 3)),
         (5,),
     ),
+    "one layer": (lambda: S(nn.Linear(5, 3)), (5,)),
     "perceptron without biases": (
         lambda: S(nn.Linear(5, 8, bias=False), nn.Tanh(), nn.Linear(8, 3, bias=False)),
         (5,),
     ),
-    "lenet5": (lambda: package("lenet5", (1, 16, 16), 2), (1, 16, 16)),
-    "vgg-narrow": (lambda: package("vgg", (3, 8, 8), 2, **NARROW), (3, 8, 8)),
-    "vgg11, narrow": (lambda: package("vgg", (3, 32, 32), 2, **THIRTY_SECOND), (3, 32, 32)),
-    "vgg, batch norm": (
-        lambda: package("vgg", (2, 4, 4), 2, widths=[3, "pool", 4], normalization="batch"),
-        (2, 4, 4),
-    ),
+    "lenet5": package("lenet5", (1, 16, 16)),
+    "vgg-narrow": package("vgg", (3, 8, 8), **NARROW),
+    "vgg11, narrow": package("vgg", (3, 32, 32), **THIRTY_SECOND),
+    "vgg, batch norm": package("vgg", (2, 4, 4), widths=[3, "pool", 4], normalization="batch"),
     "residual, batch norm": (Residual, (2, 6, 6)),
-    "resnet": (lambda: package("resnet", (2, 4, 4), 2, widths=[5, 6]), (2, 4, 4)),
-    "resnet, plain": (lambda: package("resnet", (2, 4, 4), 2, **PLAIN), (2, 4, 4)),
-    "preactivation": (
-        lambda: package("resnet", (2, 4, 4), 2, order="pre", widths=[5, 6]),
-        (2, 4, 4),
-    ),
-    "preactivation, plain": (
-        lambda: package("resnet", (2, 4, 4), 2, order="pre", **PLAIN),
-        (2, 4, 4),
-    ),
-    "simple vit": (lambda: package("simple-vit", (2, 4, 6), 3, **SMALL_VIT), (2, 4, 6)),
+    "resnet": package("resnet", (2, 4, 4), widths=[5, 6]),
+    "resnet, plain": package("resnet", (2, 4, 4), **PLAIN),
+    "preactivation": package("resnet", (2, 4, 4), order="pre", widths=[5, 6]),
+    "preactivation, plain": package("resnet", (2, 4, 4), order="pre", **PLAIN),
+    "simple vit": package("simple-vit", (2, 4, 6), 3, **SMALL_VIT),
     "transformer": (transformer, (3, 4, 4)),
     "transformer, mean of tokens": (lambda: transformer("avg"), (3, 4, 4)),
     "linear twice": (lambda: Twice(nn.Linear(4, 4), 4), (4,)),
@@ -165,9 +150,7 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
         (4, 4, 4),
     ),
     "dilation": (
-        lambda: S(
-            *(nn.Conv2d(2, 4, 3, dilation=2, bias=False), nn.Tanh(), nn.Flatten()), nn.Linear(36, 3)
-        ),
+        lambda: S(nn.Conv2d(2, 4, 3, dilation=2), nn.Tanh(), nn.Flatten(), nn.Linear(36, 3)),
         (2, 7, 7),
     ),
     "few channels": (
@@ -202,9 +185,7 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
         (5,),
     ),
     "parametrized": (
-        lambda: S(
-            nn.utils.parametrizations.weight_norm(nn.Linear(5, 4)), nn.Tanh(), nn.Linear(4, 2)
-        ),
+        lambda: S(parametrizations.weight_norm(nn.Linear(5, 4)), nn.Tanh(), nn.Linear(4, 2)),
         (5,),
     ),
     "another forward": (
@@ -219,8 +200,6 @@ ZOO: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "more outputs than inputs": (lambda: S(nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 3)), (2,)),
     "leaky": (lambda: S(nn.Linear(4, 5), nn.PReLU(5), nn.Linear(5, 3)), (4,)),
 }
-
-
 GENERIC = {
     "transformer": ["cls_token", "pos_embed"],
     "transformer, mean of tokens": ["cls_token", "pos_embed"],
@@ -231,19 +210,12 @@ GENERIC = {
     "transposed convolution": ["0.weight", "0.bias"],
     "leaky": ["1.weight"],
 }
-
-
-LEFT_OUT = {
-    "another forward": [
-        "2: its forward is not that of its base class, or a hook changes what it returns"
-    ]
-}
-
-
+MORE = "2: its forward is not that of its base class, or a hook changes what it returns"
+LEFT_OUT = {"another forward": [MORE]}
 SAMPLES = 3
 
 
-def network(name: str) -> tuple[nn.Module, torch.Tensor]:
+def network(name):
     """A network in float64 with statistics and affine parameters that are not trivial."""
     make, shape = ZOO[name]
     with torch.random.fork_rng():

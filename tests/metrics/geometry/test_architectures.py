@@ -1,7 +1,5 @@
 """Every quantity of every kind of network is its definition."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.linalg import eigvalsh, norm
@@ -12,6 +10,7 @@ from flatlab.metrics.geometry import QUANTITIES
 from tests.metrics.geometry.architectures import EXACT, GENERIC, LEFT_OUT, ROUNDING, ZOO, network
 from tests.metrics.geometry.reference import operator_of, reference
 from tests.networks.measuring import COSTLY
+from tests.networks.small_networks import flatness, hessian, total_loss
 
 LARGE = "vgg11, narrow"
 """As `vgg-narrow`, with eight convolutions; its reference takes seven seconds."""
@@ -20,7 +19,7 @@ LARGE = "vgg11, narrow"
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] * (name == LARGE)) for name in ZOO]
 )
-def test_every_quantity_is_its_definition_and_float32_agrees_to_four_digits(name: str) -> None:
+def test_every_quantity_is_its_definition_and_float32_agrees_to_four_digits(name):
     model, inputs = network(name)
     report = measure(model, inputs, costly=COSTLY)
     rounded = measure(model, inputs.float(), costly=COSTLY, dtype="float32")
@@ -38,19 +37,7 @@ def test_every_quantity_is_its_definition_and_float32_agrees_to_four_digits(name
     assert report.attrs["layers_left_out"] == LEFT_OUT.get(name, [])
 
 
-@pytest.mark.parametrize("name", ["residual, batch norm", "transformer", "convolution twice"])
-@pytest.mark.parametrize("batch_size", [1, 2])
-def test_the_batch_size_does_not_matter(name: str, batch_size: int) -> None:
-    model, inputs = network(name)
-    together = measure(model, inputs, costly=COSTLY)
-    apart = measure(model, inputs, costly=COSTLY, batch_size=batch_size)
-    for key in QUANTITIES:
-        assert apart[key].values == pytest.approx(
-            together[key].values, rel=1e-11, abs=1e-13, nan_ok=True
-        ), key
-
-
-def test_inputs_need_not_be_contiguous() -> None:
+def test_inputs_need_not_be_contiguous():
     model, inputs = network("residual, batch norm")
     strided = inputs.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
     assert not strided.is_contiguous()
@@ -59,8 +46,24 @@ def test_inputs_need_not_be_contiguous() -> None:
         assert two[key].values == pytest.approx(one[key].values, rel=1e-11, nan_ok=True), key
 
 
-def test_the_reference_measures_an_eigenvalue_as_numpy_does() -> None:
+def test_the_reference_measures_an_eigenvalue_as_numpy_does():
     """The operator norm of a convolution is that of its dense matrix."""
     layer = nn.Conv2d(2, 3, 3, stride=2, padding=1).double()
     dense = operator_of(layer, (2, 5, 5))
     assert norm(dense, 2) ** 2 == pytest.approx(eigvalsh(dense @ dense.T)[-1])
+
+
+@pytest.mark.parametrize("kind", ["half-mse", "mean-mse"])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_relative_flatness_is_that_of_the_hessian(activation, bias, kind, mlp, normal, measured):
+    """Of the last layer always, of every layer where the activations are piecewise linear."""
+    model, inputs = mlp((5, 8, 7, 3), activation=activation, bias=bias), normal(12, 5)
+    values = measured(model, inputs, relative_flatness_loss=kind)["relative_flatness"]
+    loss = total_loss(model, inputs, normal(len(inputs), 3, seed=7), kind)
+    names = [name for name, _ in model.named_parameters() if name.endswith("weight")]
+    for number, name in enumerate(names):
+        weight = model.state_dict()[name].numpy()
+        expected, *_ = flatness(weight, hessian(model, name, loss))
+        agrees = values[number] == pytest.approx(expected, rel=1e-10)
+        assert agrees == (activation == "relu" or number == len(names) - 1), name

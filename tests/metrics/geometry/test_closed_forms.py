@@ -1,4 +1,7 @@
-"""Geometry of networks for which every quantity has a closed form."""
+"""Geometry where there is a closed form: one linear layer, and convolutions whose gradients cancel.
+
+`test_architectures.py` has all quantities of all kinds of networks by their definitions.
+"""
 
 import numpy as np
 import pytest
@@ -6,96 +9,33 @@ import torch
 from numpy.linalg import norm, svd
 from torch import nn
 
-from flatlab.metrics.geometry import QUANTITIES
-from tests.metrics.geometry.closed_forms import linear, one_layer, spectral
-
 EXACT = 1e-12
+
+
+def linear(weight, bias=None):
+    layer = nn.Linear(*weight.shape[::-1], bias=bias is not None, dtype=torch.float64)
+    layer.weight.data = torch.as_tensor(weight)
+    if bias is not None:
+        layer.bias.data = bias
+    return layer
 
 
 @pytest.mark.parametrize("bias", [False, True])
 def test_one_linear_layer_has_its_closed_forms(bias, normal, measured):
     weight, x = normal(3, 5).numpy(), normal(20, 5, seed=1)
-    constant = normal(3, seed=2).numpy() if bias else None
-    expected = one_layer(weight, x.numpy(), constant)
-    assert set(expected) == set(QUANTITIES)
-    values = measured(linear(weight, biases=[constant] if bias else None), x)
-    assert set(values) == set(expected)
+    values = measured(linear(weight, normal(3, seed=2) if bias else None), x)
+    sigma, x2 = svd(weight, compute_uv=False), (x.numpy() ** 2).sum(1)
+    sharpness, q = 3 * x2.mean() + 3 * bias, np.sqrt((1 / x2).mean())
+    expected = {
+        **{"g": norm(weight) ** 2, "log_volume": np.log(sigma).sum(), "sharpness": sharpness},
+        **{"mls": sigma[0], "bound_a": sigma[0], "bound_b": np.sqrt(3) * sigma[0]},
+        **{"normalized_mls": x2.mean() * sigma[0] ** 2, "bound_d": sigma[0] * q * sharpness**0.5},
+        "local_dimension": (sigma**2).sum() ** 2 / (sigma**4).sum(),
+        "relative_flatness": np.array([x2.mean() * norm(weight) ** 2]),
+    }
     for name, value in expected.items():
         assert values[name] == pytest.approx(value, rel=EXACT), name
-
-
-def test_without_a_bias_bounds_c_and_d_of_one_layer_are_equal(normal, measured):
-    values = measured(linear(normal(3, 5).numpy()), normal(20, 5, seed=1))
-    assert values["bound_c"] == pytest.approx(values["bound_d"], rel=EXACT)
-
-
-def test_an_orthogonal_map_keeps_volume_and_uses_all_dimensions(normal, measured):
-    orthogonal = np.linalg.qr(normal(4, 4).numpy())[0]
-    values = measured(linear(orthogonal), normal(10, 4, seed=1))
-    assert values["log_volume"] == pytest.approx(0, abs=EXACT)
-    assert values["log_mean_volume"] == pytest.approx(0, abs=EXACT)
-    assert values["local_dimension"] == pytest.approx(4, rel=EXACT)
-    assert values["bound_a"] == pytest.approx(1, rel=EXACT)
-    assert values["bound_b"] == pytest.approx(2, rel=EXACT)  # sqrt(4)
-
-
-def test_two_linear_layers_have_their_closed_forms(normal, measured):
-    first, second = normal(4, 5).numpy(), normal(3, 4, seed=1).numpy()
-    x = normal(20, 5, seed=2)
-    values = measured(linear(first, second), x)
-    assert values["g"] == pytest.approx(norm(second @ first) ** 2, rel=EXACT)
-    x2, hidden2 = (x.numpy() ** 2).sum(1), ((x.numpy() @ first.T) ** 2).sum(1)
-    per_layer = [(second**2).sum() * x2.mean(), 3 * hidden2.mean()]
-    assert values["sharpness_per_layer"] == pytest.approx(np.array(per_layer), rel=EXACT)
-    assert values["sharpness"] == pytest.approx(sum(per_layer), rel=EXACT)
-    assert values["nmls"] == pytest.approx(spectral(second @ first) + spectral(second), rel=EXACT)
-    kappa = [(x2 * ((second @ first) ** 2).sum()).mean(), (hidden2 * (second**2).sum()).mean()]
-    assert values["relative_flatness"] == pytest.approx(np.array(kappa), rel=EXACT)
-
-
-def test_a_chain_of_numbers_has_the_trace_of_its_hessian_as_sharpness(measured):
-    chain, x, target = torch.tensor([0.5, -2.0, 1.5, 0.8], dtype=torch.float64), 1.7, -0.4
-    values = measured(
-        linear(*(w.reshape(1, 1).numpy() for w in chain)), torch.tensor([[x]], dtype=torch.float64)
-    )
-
-    def loss(weights):
-        return (weights.prod() * x - target) ** 2 / 2
-
-    hessian = torch.autograd.functional.hessian(loss, chain)
-    product = float(chain.prod())
-    assert values["sharpness"] == pytest.approx(
-        x**2 * product**2 * float((chain**-2).sum()), rel=EXACT
-    )
-    assert values["sharpness"] == pytest.approx(float(hessian.trace()), rel=EXACT)
-    tails = [abs(float(chain[number:].prod())) for number in range(len(chain))]
-    assert values["mls_per_layer"] == pytest.approx(np.array(tails), rel=EXACT)
-    assert values["nmls"] == pytest.approx(sum(tails), rel=EXACT)
-
-
-@pytest.mark.parametrize(("a", "b"), [(3.0, 0.5), (-2.0, 2.0), (1e-6, 1.0)])
-def test_a_diagonal_map_has_the_volume_and_dimension_of_its_ellipse(a, b, normal, measured):
-    values = measured(linear(np.diag([a, b])), normal(5, 2))
-    assert values["log_volume"] == pytest.approx(np.log(abs(a * b)), rel=EXACT)
-    assert values["log_mean_volume"] == pytest.approx(np.log(abs(a * b)), rel=EXACT)
-    assert values["local_dimension"] == pytest.approx((a**2 + b**2) ** 2 / (a**4 + b**4), rel=EXACT)
-
-
-def test_means_are_over_samples_and_logarithms_are_inside_them(normal, measured):
-    """mean of ln, not ln of mean; root of the mean, not mean of roots."""
-    model = nn.Sequential(
-        linear(np.diag([2.0, 3.0])), nn.Tanh(), linear(np.array([[1.0, 0.0], [0.0, 1.0]]))
-    )
-    x = normal(6, 2)
-    each = [measured(model, x[i : i + 1]) for i in range(len(x))]
-    values = measured(model, x)
-    for name in ("log_volume", "mls", "g", "sharpness", "local_dimension", "bound_b"):
-        mean = np.mean([value[name] for value in each])
-        assert values[name] == pytest.approx(mean, rel=EXACT), name
-    volumes = np.exp([value["log_volume"] for value in each])
-    assert values["log_mean_volume"] == pytest.approx(np.log(volumes.mean()), rel=EXACT)
-    assert values["root_sharpness"] == pytest.approx(np.sqrt(values["sharpness"]), rel=EXACT)
-    assert values["samples_measured"] == len(x)
+    assert bias == (values["bound_c"] != pytest.approx(values["bound_d"], rel=EXACT))
 
 
 @pytest.mark.parametrize("outputs", [1, 4])
@@ -114,3 +54,55 @@ def test_the_largest_singular_values_alone_enter_the_log_volume(largest, normal,
     sigma = svd(weight, compute_uv=False)
     assert values["log_volume"] == pytest.approx(np.log(sigma[:largest]).sum(), rel=EXACT)
     assert values["log_volume_of_three"] == pytest.approx(np.log(sigma[:3]).sum(), rel=EXACT)
+
+
+class DifferenceOfCorners(nn.Module):
+    """f = v (z_00 - z_33), z the convolution of an image with one kernel, without padding."""
+
+    def __init__(self, channels, v, bias):
+        super().__init__()
+        self.v = v
+        self.kernel = nn.Conv2d(channels, 1, 3, bias=bias, dtype=torch.float64)
+
+    def forward(self, x):
+        z = self.kernel(x)
+        return self.v * (z[:, :, 0, 0] - z[:, :, 3, 3])
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize("size", [6, 7])
+def test_a_difference_of_equal_pixels_violates_the_bounds(size, channels, bias, normal, measured):
+    """All gradients of parameters cancel: S = 0 and D = 0, but MLS = sqrt(2) |v| ||K||_F."""
+    model = DifferenceOfCorners(channels, -1.5, bias)
+    model.kernel.weight.data = normal(1, channels, 3, 3)
+    x = normal(5, 1, 1, 1, seed=1).expand(5, channels, size, size)
+    values = measured(model, x)
+    sensitivity = 2**0.5 * 1.5 * norm(model.kernel.weight.detach().numpy().ravel())
+    assert [values["mls"], values["nmls"]] == pytest.approx([sensitivity] * 2, rel=EXACT)
+    for name in ("sharpness", "bound_b", "bound_c", "bound_d", "nmls_bound", "bound_by_norm"):
+        assert np.all(values[name] == 0), name
+    assert (values["stability_trick_ratio"] == 0).all()
+    assert np.isposinf(values["linear_stability_ratio"]).all()
+    assert values["violations"].tolist() == [[5], [5], [5]]
+    assert np.isnan(values["corrected_bound"]).all()  # the patches are all the same
+    assert np.isnan(values["relative_flatness"]).all()
+
+
+def test_a_fixed_linear_layer_behind_the_convolution_has_the_same_violations(normal, measured):
+    """The difference as a linear layer with frozen weights, whose own bound holds."""
+    layers = nn.Conv2d(1, 1, 3, bias=False), nn.Flatten(), nn.Linear(16, 1, bias=False)
+    model = nn.Sequential(*layers).double()
+    model[0].weight.data = normal(1, 1, 3, 3)
+    v = torch.zeros(1, 16, dtype=torch.float64)
+    v[0, 0], v[0, 15] = 0.7, -0.7
+    model[2].weight = nn.Parameter(v, requires_grad=False)
+    values = measured(model, normal(4, 1, 1, 1, seed=1).expand(4, 1, 6, 6))
+    kernel = norm(model[0].weight.detach().numpy().ravel())
+    sensitivities = [2**0.5 * 0.7 * kernel, 2**0.5 * 0.7]
+    assert values["mls_per_layer"] == pytest.approx(np.array(sensitivities), rel=EXACT)
+    assert values["sharpness"] == 0
+    assert values["sharpness_per_layer"][0] == 0
+    assert values["bound_d"] == values["nmls_bound"] == 0
+    assert values["layer_bound"][0] == 0
+    assert values["violations"].tolist() == [[4, 0], [4, 0], [4, 0]]

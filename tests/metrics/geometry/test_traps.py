@@ -1,17 +1,43 @@
-"""Geometry where a formula divides by zero, is not defined, or would be silently wrong."""
+"""Geometry where a formula divides by zero, is not defined or finite, or silently wrong."""
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from flatlab.metrics._measure_pack import measure_pack
 from flatlab.metrics.geometry import QUANTITIES
+from tests.lab.train.packs import small
+from tests.synthetic.packs import about, asked, networks, weights_of
 
 BOUNDS = ["bound_c", "bound_d", "nmls_bound", "nmls_bound_layerwise", "nmls_bound_with_bias"]
 
 
 def rows(*values):
     return torch.tensor(values, dtype=torch.float64)
+
+
+@pytest.fixture
+def convolutional():
+    """Convolution, batch norm in evaluation mode, pooling and two linear layers."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        *(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+        *(nn.Linear(27, 8), nn.ReLU(), nn.Linear(8, 3)),
+    )
+    model[1].bias.data.fill_(0.5)  # no sample is dead
+    return model.double().eval()
+
+
+@pytest.fixture
+def images():
+    """Make images of 1 x 8 x 8 from a seed."""
+
+    def draw(count=6, size=8, seed=0):
+        generator = torch.Generator().manual_seed(seed)
+        return torch.randn(count, 1, size, size, generator=generator, dtype=torch.float64)
+
+    return draw
 
 
 @pytest.fixture
@@ -83,16 +109,6 @@ def test_the_largest_singular_values_have_a_volume_where_all_have_none(mlp, norm
     assert values["log_volume"] == pytest.approx(float(largest.log().mean()), rel=1e-12)
 
 
-def test_a_constant_volume_is_the_log_of_every_mean(normal, measured):
-    """An affine map has one Jacobian: mean of logarithms and logarithm of the mean agree."""
-    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3)).double()
-    values = measured(model, normal(12, 4))
-    expected = np.full(12, values["log_volume"])
-    assert values["log_volume_per_sample"] == pytest.approx(expected, rel=1e-12)
-    assert values["log_mean_volume"] == pytest.approx(values["log_volume"], rel=1e-12)
-    assert values["samples_rank_deficient"] == 0
-
-
 def test_one_dead_sample_makes_the_bounds_infinite_except_the_one_with_bias(gated, measured):
     values = measured(gated, rows([-1.0], [2.0]))
     assert values["samples_zero_input"].tolist() == [0, 1]
@@ -126,9 +142,7 @@ def test_without_biases_a_dead_layer_makes_the_bounds_infinite_not_undefined(mea
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("zeros", [1, 5])
-def test_inputs_of_zero_make_the_bounds_infinite_and_leave_the_rest(
-    zeros, bias, mlp, normal, measured
-):
+def test_inputs_of_zero_make_the_bounds_alone_infinite(zeros, bias, mlp, normal, measured):
     x = normal(5, 4)
     x[:zeros] = 0
     values = measured(mlp((4, 6, 3), bias=bias, activation="tanh"), x)
@@ -138,15 +152,8 @@ def test_inputs_of_zero_make_the_bounds_infinite_and_leave_the_rest(
     assert values["bound_a"] <= values["bound_b"] < np.inf  # ||Gamma|| is there at x = 0 too
     if bias:
         assert values["nmls"] <= values["nmls_bound_with_bias"] < np.inf
-    for name in (
-        "mls",
-        "nmls",
-        "sharpness",
-        "log_volume",
-        "local_dimension",
-        "input_invariant_mls",
-    ):
-        assert np.isfinite(values[name]), name
+    finite = ("mls", "nmls", "sharpness", "log_volume", "local_dimension", "input_invariant_mls")
+    assert np.isfinite([values[name] for name in finite]).all()
     assert not values["violations"].any()
 
 
@@ -159,28 +166,6 @@ def test_a_black_image_makes_the_bounds_of_a_convolution_infinite(convolutional,
     for name in ("bound_b", *BOUNDS[:-1]):
         assert values[name] == np.inf, name
     assert np.isfinite(values["nmls_bound_with_bias"])
-
-
-def test_parameter_gradients_that_cancel_over_an_image_are_a_violation_and_no_error(measured):
-    """On a constant image the difference of two pixels of a convolution has no sharpness."""
-
-    class Difference(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.kernel = nn.Conv2d(1, 1, 3, bias=False)
-
-        def forward(self, x):
-            z = self.kernel(x)
-            return z[:, :, 0, 0] - z[:, :, 3, 3]
-
-    model = Difference().double()
-    values = measured(model, torch.ones(2, 1, 6, 6, dtype=torch.float64))
-    norm = float(torch.linalg.vector_norm(model.kernel.weight.detach()))
-    assert values["sharpness"] == 0
-    assert values["mls"] == pytest.approx(2**0.5 * norm, rel=1e-12)
-    assert values["bound_d"] == 0
-    assert values["stability_trick_ratio"].tolist() == [[0], [0]]
-    assert (values["violations"] == 2).all()
 
 
 def test_at_a_kink_the_derivative_of_relu_is_zero(measured):
@@ -198,21 +183,18 @@ def test_ties_in_max_pooling_go_to_the_first(measured):
     assert measured(model, rows([1.0]))["mls"] == 3
 
 
-def test_activations_in_place_change_nothing(mlp, normal, measured):
-    model, x = mlp((5, 6, 6, 3)), normal(10, 5)
-    before = measured(model, x)
-    model[1].inplace = model[3].inplace = True
-    after = measured(model, x)
+def assert_same(first, second):
     for name in QUANTITIES:
-        assert np.array_equal(after[name], before[name], equal_nan=True), name
+        assert np.array_equal(first[name], second[name], equal_nan=True), name
 
 
-def test_activations_in_place_behind_convolutions_change_nothing(convolutional, measured, images):
-    before = measured(convolutional, images())
-    convolutional[2].inplace = convolutional[6].inplace = True
-    after = measured(convolutional, images())
-    for name in QUANTITIES:
-        assert np.array_equal(after[name], before[name], equal_nan=True), name
+def test_activations_in_place_change_nothing(mlp, normal, convolutional, images, measured):
+    for model, x in ((mlp((5, 6, 6, 3)), normal(10, 5)), (convolutional, images())):
+        before = measured(model, x)
+        for module in model:
+            if isinstance(module, nn.ReLU):
+                module.inplace = True
+        assert_same(measured(model, x), before)
 
 
 def test_an_input_changed_in_place_behind_its_layer_changes_nothing(normal, measured):
@@ -228,14 +210,89 @@ def test_an_input_changed_in_place_behind_its_layer_changes_nothing(normal, meas
         def forward(self, x):
             x = x * 2.0
             y = self.first(x).tanh()
-            if self.in_place:
-                x += y
-            else:
-                x = x + y
-            return self.last(x)
+            return self.last(x.add_(y) if self.in_place else x + y)
 
-    plain, in_place = (
-        measured(Residual(in_place).double(), normal(6, 4)) for in_place in (False, True)
-    )
-    for name in QUANTITIES:
-        assert np.array_equal(plain[name], in_place[name], equal_nan=True), name
+    assert_same(*(measured(Residual(each).double(), normal(6, 4)) for each in (False, True)))
+
+
+FACTS = {"finite", "shared", "samples_measured", "layers_left_out"}
+"""What is known of a network whose weights are not finite."""
+
+
+def spoilt_names(values):
+    """What has a value in spite of weights that are not finite."""
+    return {name for name, value in values.items() if not np.isnan(value).all()}
+
+
+PLACES = ["0.weight", "0.bias", "1.weight", "1.bias", "5.weight", "7.weight"]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", [*PLACES, "1.running_mean", "1.running_var"])
+def test_layers_that_are_not_finite_have_no_values(name, bad, convolutional, measured, images):
+    convolutional.state_dict()[name].view(-1)[0] = bad
+    values = measured(convolutional, images())
+    assert values["finite"] == 0
+    assert values["samples_measured"] == 6
+    assert spoilt_names(values) == FACTS
+
+
+@pytest.mark.parametrize(
+    ("widths", "factor", "late"),
+    [
+        pytest.param((5, 6, 6, 3), 1e20, 1, id="outputs"),
+        # what the first samples show is not the whole: sample 9 alone overflows
+        pytest.param((5, 6, 3), 1e10, 1e25, id="outputs of a late sample"),
+        # the outputs are finite, float32 has no number for their squared gradients
+        pytest.param((5, 6, 6, 3), 1e10, 1, id="squares"),
+    ],
+)
+def test_what_overflows_has_no_values(widths, factor, late, mlp, normal, measured):
+    model, x = mlp(widths).float(), normal(10, 5).float()
+    for parameter in model.parameters():
+        parameter.data *= factor
+    x[9] *= late
+    assert model(x).isfinite().all() == (factor * late == 1e10)
+    values = measured(model, x)
+    assert values["finite"] == 0
+    assert spoilt_names(values) == FACTS
+
+
+def pack(stripes, family, change, precision="float64"):
+    """Measure two networks of one pack; `change` edits the weights of the first."""
+    network = {**small("mlp"), "initialization": "framework"}
+    arrays = weights_of(networks(network, (4, 4), 3, count=2))
+    for array in arrays.values():
+        change(array[0])
+    settings = asked(family, network, precision=precision)
+    return measure_pack([(arrays, about([7]))], stripes, settings)
+
+
+@pytest.mark.parametrize("family", ["geometry", "accuracy"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_weights_that_are_not_finite_spoil_no_other_run_of_the_pack(family, bad, stripes):
+    def spoil(array):
+        array.flat[0] = bad
+
+    spoilt, whole = pack(stripes, family, spoil), pack(stripes, family, lambda array: None)
+    assert set(spoilt.data_vars) == set(whole.data_vars)
+    for name in spoilt.data_vars:
+        if name in FACTS:
+            continue
+        assert np.isnan(spoilt[name].values[0]).all(), name
+        assert np.array_equal(spoilt[name].values[1], whole[name].values[1], equal_nan=True), name
+    if family == "geometry":
+        assert spoilt["finite"].values.ravel().tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_finite_weights_whose_outputs_overflow_are_measured_without_an_error(precision, stripes):
+    def blow_up(array):
+        array *= 1e30 if precision == "float32" else 1e290
+
+    values = pack(stripes, "geometry", blow_up, precision)
+    assert values["finite"].values.ravel().tolist() == [0, 1]
+    for name in set(values.data_vars) - FACTS:
+        assert np.isnan(values[name].values[0]).all(), name
+    for name in ("sharpness", "mls", "nmls_bound", "weight_norm"):
+        assert np.isfinite(values[name].values[1]).all(), name

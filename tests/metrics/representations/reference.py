@@ -16,12 +16,10 @@ COVARIANCES = ("all", "within", "means")
 def reading(model, sample, layers):
     """What each layer reads of one sample, by name, and the outputs."""
     read = {name: [] for name in layers}
-    handles = [
-        model.get_submodule(name).register_forward_pre_hook(
-            lambda _, given, name=name: read[name].append(given[0])
-        )
-        for name in layers
-    ]
+    handles = []
+    for name in layers:
+        keep = lambda _, given, name=name: read[name].append(given[0])  # noqa: E731
+        handles.append(model.get_submodule(name).register_forward_pre_hook(keep))
     outputs = model(sample[None])[0]
     for handle in handles:
         handle.remove()
@@ -33,10 +31,8 @@ def flat(rows):
 
 
 def gradients(number, tensors):
-    found = torch.autograd.grad(number, tensors, retain_graph=True, allow_unused=True)
-    return flat(
-        torch.zeros_like(t) if g is None else g for g, t in zip(found, tensors, strict=True)
-    )
+    how = {"retain_graph": True, "materialize_grads": True}
+    return flat(torch.autograd.grad(number, tensors, **how))
 
 
 def one_sample(model, sample, layers):
@@ -50,18 +46,13 @@ def one_sample(model, sample, layers):
         x[name] = values.detach().numpy()
         a[name] = np.stack([gradients(number, [sample]) for number in values])
         j[name] = np.stack([gradients(output, tensors) for output in outputs])
+    theta = [p for p in model.parameters() if p.requires_grad]
     return SimpleNamespace(
-        x0=sample.detach().numpy().ravel(),
-        outputs=outputs.detach().numpy(),
-        x=x,
-        a=a,
-        j=j,
+        **{"x0": sample.detach().numpy().ravel(), "outputs": outputs.detach().numpy()},
+        **{"x": x, "a": a, "j": j},
         whole=np.stack([gradients(output, [sample]) for output in outputs]),
         of_first=np.stack([gradients(output, [first]) for output in outputs]),
-        sharpness=sum(
-            norm(gradients(output, [p for p in model.parameters() if p.requires_grad])) ** 2
-            for output in outputs
-        ),
+        sharpness=sum(norm(gradients(output, theta)) ** 2 for output in outputs),
     )
 
 
@@ -73,17 +64,12 @@ def local(samples, layers, outputs):
         rank = min(outputs, *samples[0].a[name].shape)
         squares.append([norm(s.a[name]) ** 2 for s in samples])
         largest.append([each[0] for each in singular])
-        normalized.append(
-            [
-                each[0] * norm(s.x0) / norm(s.x[name])
-                for s, each in zip(samples, singular, strict=True)
-            ]
-        )
+        lengths = [norm(s.x0) / norm(s.x[name]) for s in samples]
+        normalized.append([s[0] * x for s, x in zip(singular, lengths, strict=True)])
         dimensions.append([(each**2).sum() ** 2 / (each**4).sum() for each in singular])
         full = [each[rank - 1] > 10 * 2.3e-16 * each[0] for each in singular]
-        logs = [
-            np.log(each[:rank]).sum() for each, kept in zip(singular, full, strict=True) if kept
-        ]
+        kept = (each for each, whole in zip(singular, full, strict=True) if whole)
+        logs = [np.log(each[:rank]).sum() for each in kept]
         volumes.append((np.mean(logs) if logs else np.nan, len(full) - sum(full)))
         ranks.append(rank)
     return {
@@ -160,9 +146,8 @@ def global_geometry(model, samples, labels, layers, head):
         middle = means.mean(0)
         inner = np.mean([np.cov(x[labels == c].T, bias=True) for c in classes], 0)
         between = np.mean([np.outer(m - middle, m - middle) for m in means], 0)
-        found["within"].append(
-            np.trace(inner @ np.linalg.pinv(between, rcond=1e-10, hermitian=True)) / count
-        )
+        inverse = np.linalg.pinv(between, rcond=1e-10, hermitian=True)
+        found["within"].append(np.trace(inner @ inverse) / count)
         norms = norm(means - middle, axis=1)
         found["norms"].append(norms.std() / norms.mean())
         unit = (means - middle) / norms[:, None]
@@ -189,14 +174,10 @@ def linear_shares(model, inputs, samples, labels, layers):
     centres = {c: one_sample(model, inputs[labels == c].mean(0), layers) for c in np.unique(labels)}
     found = {"linear_share": [], "linear_share_within": []}
     for name in layers:
-        inside = {
-            c: np.mean([s.x[name] for s, y in zip(samples, labels, strict=True) if y == c], 0)
-            for c in centres
-        }
-        for key, origin in (
-            ("linear_share", {c: centre.x[name] for c, centre in centres.items()}),
-            ("linear_share_within", inside),
-        ):
+        x = np.stack([s.x[name] for s in samples])
+        inside = {c: x[labels == c].mean(0) for c in centres}
+        at_mean = {c: centre.x[name] for c, centre in centres.items()}
+        for key, origin in (("linear_share", at_mean), ("linear_share_within", inside)):
             whole = rest = 0.0
             for s, label in zip(samples, labels, strict=True):
                 step = centres[label].a[name] @ (s.x0 - centres[label].x0)

@@ -1,4 +1,4 @@
-"""Neural collapse where it is easily mistaken: dead layers, equal means, few samples."""
+"""Neural collapse where it is easily mistaken; what cannot be had is left out with its reason."""
 
 import numpy as np
 import pytest
@@ -6,11 +6,12 @@ import torch
 from torch import nn
 
 import flatlab
+from tests.networks.small_networks import small
+from tests.refusals import refused
 
 
-def measured(model, inputs, labels, **options):
-    options = {"representations": ["collapse", "linear-share"], **options}
-    return flatlab.measure(model, inputs, labels, families="representations", **options)
+def collapse_of(model, inputs, labels, **options):
+    return measured(model, inputs, labels, representations=["collapse", "linear-share"], **options)
 
 
 def identity(width, outputs):
@@ -27,7 +28,7 @@ def test_a_dead_layer_has_no_collapse_but_a_count(dtype):
     model = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2)).double()
     model[0].bias.data.fill_(-1e3)
     inputs, labels = torch.randn(12, 4, dtype=torch.float64), torch.arange(12) % 2
-    found = measured(model, inputs, labels, dtype=dtype)
+    found = collapse_of(model, inputs, labels, dtype=dtype)
     assert found.collapse_within.notnull().values.tolist() == [True, False]
     assert found.collapse_deficient.values.tolist() == [0, 1]
     assert found.collapse_means_rank.values.tolist() == [1, 0]
@@ -43,7 +44,7 @@ def test_equal_class_means_are_no_collapse_either(dtype):
     half = torch.randn(30, 4, dtype=torch.float64)
     inputs = torch.cat([half, half.flip(0) * 1.0]) + 3.7
     labels = torch.arange(60) // 30
-    found = measured(identity(4, 2), inputs, labels, dtype=dtype)
+    found = collapse_of(identity(4, 2), inputs, labels, dtype=dtype)
     assert found.collapse_within.isnull().all()
     assert found.collapse_deficient.values.tolist() == [1, 1]
 
@@ -52,7 +53,7 @@ def test_two_means_that_agree_lower_the_rank():
     generator = torch.Generator().manual_seed(0)
     means = torch.randn(3, 4, generator=generator, dtype=torch.float64)
     inputs = torch.cat([means, means[:1], means + 0.1, means[:1] + 0.1])
-    found = measured(identity(4, 4), inputs, torch.arange(8) % 4)
+    found = collapse_of(identity(4, 4), inputs, torch.arange(8) % 4)
     assert found.collapse_means_rank.values.tolist() == [2, 2]
     assert np.isnan(found.collapse_within).all()
 
@@ -65,9 +66,7 @@ def test_few_samples_look_like_collapse_and_half_of_them_more_so():
     for count in (3, 10, 50):
         labels = torch.arange(10 * count) % 10
         noise = torch.randn(10 * count, 500, generator=generator, dtype=torch.float64)
-        found = measured(
-            identity(500, 10), means[labels] + noise, labels, representations=["collapse"]
-        )
+        found = collapse_of(identity(500, 10), means[labels] + noise, labels)
         values.append(float(found.collapse_within[1]))
         assert found.collapse_within_half[1] < found.collapse_within[1]
         assert found.collapse_samples_measured == 10 * count
@@ -78,9 +77,9 @@ def test_the_half_is_the_first_of_each_class():
     torch.manual_seed(0)
     inputs = torch.randn(11, 3, dtype=torch.float64)
     labels = torch.tensor([2, 0, 0, 2, 1, 1, 0, 2, 1, 1, 0])
-    found = measured(identity(3, 3), inputs, labels)
+    found = collapse_of(identity(3, 3), inputs, labels)
     kept = [0, 1, 2, 3, 4, 5]  # of 4, 4 and 3 samples 2 each
-    part = measured(identity(3, 3), inputs[kept], labels[kept])
+    part = collapse_of(identity(3, 3), inputs[kept], labels[kept])
     for name in ("within", "norms", "angles", "nearest", "duality"):
         whole, half = part[f"collapse_{name}"].values, found[f"collapse_{name}_half"].values
         assert half == pytest.approx(whole), name
@@ -94,7 +93,7 @@ def test_a_simplex_has_collapsed_and_is_dual_to_its_head():
     model = nn.Sequential(first, last).double()
     last.weight.data = 3 * corners
     labels = torch.arange(12) % 4
-    found = measured(model, 7 * corners[labels], labels)
+    found = collapse_of(model, 7 * corners[labels], labels)
     for name in ("within", "norms", "angles", "nearest"):
         assert found[f"collapse_{name}"].values == pytest.approx(0, abs=1e-12), name
     assert found.collapse_duality == pytest.approx(0, abs=1e-12)
@@ -105,8 +104,8 @@ def test_duality_needs_outputs_that_are_the_classes_present():
     torch.manual_seed(0)
     inputs = torch.randn(12, 3, dtype=torch.float64)
     for labels, outputs in ((torch.arange(12) % 3, 4), (2 * (torch.arange(12) % 2), 3)):
-        assert np.isnan(measured(identity(3, outputs), inputs, labels).collapse_duality)
-    found = measured(identity(3, 2), inputs, torch.arange(12) % 3)
+        assert np.isnan(collapse_of(identity(3, outputs), inputs, labels).collapse_duality)
+    found = collapse_of(identity(3, 2), inputs, torch.arange(12) % 3)
     assert np.isnan(found.collapse_nearest).all()
     assert found.collapse_within.notnull().all()
 
@@ -122,5 +121,99 @@ def test_classes_of_different_size_have_equal_weight():
     means = np.stack([part.mean(0) for part in parts])
     between = np.cov(means.T, bias=True)
     expected = np.trace(within @ np.linalg.pinv(between)) / 2
-    found = measured(identity(3, 2), inputs, labels)
+    found = collapse_of(identity(3, 2), inputs, labels)
     assert found.collapse_within[0] == pytest.approx(expected)
+
+
+def measured(model, inputs, labels=None, **options):
+    return flatlab.measure(model, inputs, labels, families="representations", **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("preact-resnet", "go around the inputs of block1.body.2"),
+        ("simple-vit", "does not alone read the inputs"),
+    ],
+)
+def test_bounds_of_networks_that_have_none(name, reason):
+    model, inputs, labels = small(name)
+    words = ["bounds: ", reason, "leave it out"]
+    refused(words, measured, model, inputs, labels, representations=["local", "bounds"])
+    found = measured(model, inputs, labels)
+    assert any(reason in each for each in found.attrs["representations_left_out"])
+    if name == "preact-resnet":  # the others are kept
+        around = found.representation_bound.isnull().to_series()
+        assert around["block1.body.2"]
+        assert not around["fc"]
+
+
+def test_bounds_without_a_linear_head():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 2), nn.Tanh(), nn.Linear(2, 3), nn.Sigmoid()).double()
+    inputs = torch.randn(5, 4, dtype=torch.float64)
+    found = measured(model, inputs)
+    assert "head_bound" not in found
+    assert found.representation_bound.notnull().all()
+    refused("does not end in a linear layer", measured, model, inputs, representations=["bounds"])
+
+
+@pytest.mark.parametrize("part", ["collapse", "linear-share"])
+def test_classes_are_needed(part):
+    model, inputs, _ = small("mlp-relu")
+    refused(f"{part}: there are no classes", measured, model, inputs, representations=[part])
+    left_out = measured(model, inputs).attrs["representations_left_out"]
+    assert f"{part}: there are no classes" in left_out
+
+
+def test_one_class_has_no_collapse():
+    model, inputs, labels = small("mlp-relu")
+    refused("there is one class", measured, model, inputs, 0 * labels, representations=["collapse"])
+    found = measured(model, inputs, 0 * labels)
+    assert found.collapse_within.isnull().all()
+    assert found.representation_dimension.shape == (3, 3)
+    assert any("there is one class" in each for each in found.attrs["representations_left_out"])
+    assert found.linear_share.notnull().all()
+
+
+def test_more_samples_than_given_for_collapse():
+    model, inputs, labels = small("mlp-relu")
+    for size, words in ((10, "collapse_samples=10: there are 9"), ("split", "is for experiments")):
+        refused(words, measured, model, inputs, labels, collapse_samples=size)
+    found = measured(model, inputs, labels, collapse_samples=6)
+    part = measured(model, inputs[:6], labels[:6])
+    for name in (n for n in found if n.startswith(("collapse", "linear", "representation_dim"))):
+        assert found[name].values == pytest.approx(part[name].values, nan_ok=True), name
+
+
+def test_networks_without_layers():
+    class Shifted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.shift = nn.Parameter(torch.ones(3, dtype=torch.float64))
+
+        def forward(self, x):
+            return x + self.shift
+
+    inputs = torch.randn(4, 3, dtype=torch.float64)
+    refused("none that is called as such a layer", measured, Shifted(), inputs)
+
+
+def test_weights_that_are_shared_may_violate_the_bounds():
+    """A kernel whose gradients cancel between two positions of a constant image."""
+
+    class Difference(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.head = nn.Conv2d(1, 1, 3, bias=False), nn.Linear(1, 1, bias=False)
+
+        def forward(self, x):
+            z = self.conv(x)
+            return self.head((z[:, :, 0, 0] - z[:, :, 3, 3]).flatten(1))
+
+    torch.manual_seed(0)
+    found = measured(Difference().double(), torch.ones(2, 1, 6, 6, dtype=torch.float64))
+    assert found.head_bound == pytest.approx(0, abs=1e-12)
+    assert found.head_violations == 2
+    assert found.representation_violations.values.tolist() == [0, 2]
+    assert np.isinf(found.representation_bound[0])

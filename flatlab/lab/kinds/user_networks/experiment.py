@@ -181,7 +181,6 @@ class NetworksExperiment(Experiment, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def measuring(self, pack: str, family: str) -> PlannedJob:
-        """The job that measures a family, or several, on a network."""
         network: Network = self.pack(pack)
         chosen, families = self.measure, joined(family)
         data, path = self.file.data, self.path(self.file.data)
@@ -227,7 +226,6 @@ class NetworksExperiment(Experiment, frozen=True, kw_only=True):
         return {key: value for name in names for key, value in self.options[name].items()}
 
     def tabulating(self, published: Experiment) -> PlannedJob:
-        """The job that joins the metric files.  published: the experiment at scale paper."""
         assert isinstance(published, NetworksExperiment)
         networks = {
             pack: {**plain(network), "file": network.file or self.weights_of(pack)}

@@ -20,7 +20,10 @@ def surveyed(settings, folder, files=None):
 def networks_of_a_grid(folder, raw, asked, seeds, **known):
     """Networks that are trained as asked: what a zoo's job is told of some, its files, weights."""
     [trained] = train_packs(raw, [asked])
-    weights, data = str(folder / "pack.safetensors"), str(folder / "data.zarr.zip")
+    weights, data = (
+        str(folder / "pack.safetensors"),
+        str(folder / f"{asked['data']['set']}.zarr.zip"),
+    )
     files = SimpleNamespace(weights=[weights], data=[data])
     store.save_weights(weights, *trained.weights)
     store.save_dataset(data, raw)

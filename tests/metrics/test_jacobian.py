@@ -1,6 +1,4 @@
-"""Norms of Jacobians and of features against whole matrices."""
-
-from __future__ import annotations
+"""Norms of Jacobians and of features against whole matrices, for networks of every kind."""
 
 import numpy as np
 import pytest
@@ -8,15 +6,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import flatlab
-from flatlab import MeasureError
+from flatlab.derivatives.lanczos import RESIDUAL
 from flatlab.losses import loss_of
 from flatlab.metrics import jacobian
 from flatlab.metrics.jacobian import softmax_norms
-from tests.networks.many_outputs import many_outputs
-from tests.networks.small_networks import small
-from tests.networks.transformer import transformer
+from tests.networks import small_networks as networks
+from tests.networks.small_networks import LINEAR, LOSSES, small, targets_for
+from tests.refusals import refused
 
 # torch warns of itself when it first differentiates forward, which torch.func.jacfwd does
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script")
@@ -36,11 +35,10 @@ def test_features_are_the_inputs_of_each_layer_as_matrices(name):
     model, x, _ = small(name)
     found, seen = flatlab.measure(model, x, families=["jacobian"]), {}
     for layer in found.layer.values:
-        model.get_submodule(layer).register_forward_pre_hook(
-            lambda _, given, layer=layer: seen.update({layer: given[0].detach().flatten(1)})
-        )
+        note = lambda _, given, layer=layer: seen.update({layer: given[0].detach()})  # noqa: E731
+        model.get_submodule(layer).register_forward_pre_hook(note)
     model(x)
-    largest = [torch.linalg.matrix_norm(m, 2).item() for m in seen.values()]
+    largest = [torch.linalg.matrix_norm(m.flatten(1), 2).item() for m in seen.values()]
     np.testing.assert_allclose(found.feature_norm, largest, rtol=1e-10)
     assert list(found.layer.values) == list(seen)
 
@@ -64,10 +62,9 @@ def test_softmax_halves_the_norm_at_least_and_knows_no_shift(data, mlp, normal):
     assert found.softmax_jacobian_norm <= 0.5 * found.jacobian_norm * (1 + 1e-9)
     model[-1].bias.data += 7
     shifted = flatlab.measure(model, x, families=["jacobian"])
-    np.testing.assert_allclose(
-        shifted.softmax_jacobian_norm, found.softmax_jacobian_norm, rtol=1e-7, atol=1e-12
-    )
     np.testing.assert_allclose(shifted.jacobian_norm, found.jacobian_norm, rtol=1e-12)
+    both = shifted.softmax_jacobian_norm, found.softmax_jacobian_norm
+    np.testing.assert_allclose(*both, rtol=1e-7, atol=1e-12)
 
 
 @settings(max_examples=25, deadline=None)
@@ -84,9 +81,9 @@ def test_scaled_inputs_divide_the_jacobian_of_the_same_function(seed, factor, ml
     np.testing.assert_allclose(after.output_norm, before.output_norm, rtol=1e-9)
 
 
-LOSSES = {
-    "half-mse": (lambda f: f, lambda f, y: ((f - y) ** 2).sum(1).sqrt()),
-    "mean-mse": (lambda f: f, lambda f, y: ((f - y) ** 2).sum(1).sqrt()),
+DISTANCE = (lambda f: f, lambda f, y: ((f - y) ** 2).sum(1).sqrt())
+SHOWN = {
+    **{"half-mse": DISTANCE, "mean-mse": DISTANCE},
     "cross-entropy": (
         lambda f: f.softmax(1),
         lambda f, y: (2 * nn.functional.cross_entropy(f, y.argmax(1), reduction="none")).sqrt(),
@@ -94,20 +91,19 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", SHOWN)
 def test_the_pair_bound_is_that_of_all_pairs(loss, mlp, normal):
     model, x = mlp(WIDTHS, seed=5, activation="tanh"), normal(8, WIDTHS[0])
     labels = torch.tensor([0, 1, 2, 0, 1, 2, 0, 0])
     y = nn.functional.one_hot(labels, WIDTHS[-1]).double()
-    shown, distance = LOSSES[loss]
+    shown, distance = SHOWN[loss]
     with torch.no_grad():
         outputs = model(x)
         predicted, allowed = shown(outputs), distance(outputs, y)
+    pairs = [(i, j) for i in range(8) for j in range(i) if labels[i] != labels[j]]
     bounds = {
         (i, j): ((y[i] - y[j]).norm() - allowed[i] - allowed[j]) / (x[i] - x[j]).norm()
-        for i in range(8)
-        for j in range(i)
-        if labels[i] != labels[j]
+        for i, j in pairs
     }
     found = flatlab.measure(model, x, labels, families=["jacobian"], loss=loss, pairs=3, points=200)
     assert found.pair_bound.item() == pytest.approx(float(max(bounds.values())), rel=1e-12)
@@ -137,10 +133,8 @@ def test_what_a_loss_allows_is_at_least_the_distance_to_the_targets(normal):
 def test_a_network_that_fits_has_a_bound_near_the_distance_of_the_targets(normal):
     """Two samples, fitted exactly: the bound is |y1 - y2| / |x1 - x2|, and a line attains it."""
     x = torch.tensor([[0.0, 0.0], [3.0, 4.0]], dtype=torch.float64)
-    line = nn.Linear(2, 1, dtype=torch.float64)
-    with torch.no_grad():
-        line.weight.copy_(torch.tensor([[0.12, 0.16]]))  # along x2 - x1, 0.2 long
-        line.bias.zero_()
+    line = nn.Linear(2, 1, bias=False, dtype=torch.float64)
+    line.weight.data = torch.tensor([[0.12, 0.16]]).double()  # along x2 - x1, 0.2 long
     y = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
     found = flatlab.measure(line, x, y, families=["jacobian"], pairs=1)
     assert found.pair_bound.item() == pytest.approx(0.2)
@@ -153,22 +147,21 @@ def test_pairs_need_different_targets_and_a_loss_that_has_the_form(mlp, normal):
     assert same.pair_bound.item() == -np.inf
     assert np.isnan(same.segment_norm.item())
     assert same.segments_below.item() == 0
-    with pytest.raises(flatlab.MeasureError, match="needs targets"):
-        flatlab.measure(model, x, families=["jacobian"], pairs=2)
+    how = {"families": "jacobian", "pairs": 2}
+    refused("needs targets", flatlab.measure, model, x, **how)
     signs = torch.ones(4, WIDTHS[-1], dtype=torch.float64)
-    with pytest.raises(flatlab.MeasureError, match="no form for the loss logistic"):
-        flatlab.measure(model, x, signs, families=["jacobian"], loss="logistic", pairs=2)
+    refused(
+        "no form for the loss logistic", flatlab.measure, model, x, signs, loss="logistic", **how
+    )
 
 
 @pytest.mark.parametrize("name", ["perceptron", "resnet", "timm"])
 def test_norms_by_an_iteration_are_those_of_the_jacobians(name):
-    model, x = many_outputs(name)
+    model, x = networks.many_outputs(name)
     pairs = {"pairs": 1, "points": 3} if name == "perceptron" else {}
     targets = torch.arange(len(x))
-    exact, report = (
-        flatlab.measure(model, x, targets, families="jacobian", accuracy=accuracy, **pairs)
-        for accuracy in ("exact", 0.02)
-    )
+    how = {"families": "jacobian", **pairs}
+    exact, report = (flatlab.measure(model, x, targets, accuracy=a, **how) for a in ("exact", 0.02))
     assert set(report) - set(exact) == {"norm_residual"}
     assert report["norm_residual"] <= 1e-2
     for key in exact:
@@ -178,17 +171,8 @@ def test_norms_by_an_iteration_are_those_of_the_jacobians(name):
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
 def test_norms_of_sequences_are_in_the_output_of_the_embedding():
     """Each position with its own softmax; exact, in blocks, and by an iteration."""
-    model, tokens = transformer()
+    model, tokens = networks.transformer()
     how = {"families": ["jacobian"], "loss": "cross-entropy"}
-    report = flatlab.measure(model, tokens, **how)
-    plain, softmaxed = [], []
-    for sequence in tokens:
-        embedded = model.embedding(sequence[None]).detach()
-        for norms, end in ((plain, lambda f: f), (softmaxed, lambda f: f.softmax(-1))):
-            of = torch.autograd.functional.jacobian(
-                lambda e, end=end: end(model.behind(e)).flatten(), embedded
-            )
-            norms.append(float(torch.linalg.matrix_norm(of.flatten(1), 2)))
     report = flatlab.measure(model, tokens, **how)
     plain, softmaxed = [], []
     for sequence in tokens:
@@ -204,16 +188,104 @@ def test_norms_of_sequences_are_in_the_output_of_the_embedding():
     assert blocks["softmax_jacobian_norm_per_sample"].values == pytest.approx(of_samples, rel=1e-9)
     found = flatlab.measure(model, tokens, accuracy=0.1, **how)
     assert found["softmax_jacobian_norm_per_sample"].values == pytest.approx(of_samples, rel=2e-3)
-    with pytest.raises(MeasureError, match="tokens"):
-        flatlab.measure(model, tokens, tokens, pairs=1, **how)
+    refused("tokens", flatlab.measure, model, tokens, tokens, pairs=1, **how)
 
 
 @pytest.mark.parametrize("name", ["perceptron", "vgg", "tied"])
 def test_sample_by_sample_the_norms_are_the_same(name, monkeypatch):
-    model, x = many_outputs(name)
+    model, x = networks.many_outputs(name)
     exact = flatlab.measure(model, x, families=["jacobian"])
     monkeypatch.setattr(jacobian, "LARGE", 10)
     for memory in (None, 300_000):
         report = flatlab.measure(model, x, families=["jacobian"], memory=memory)
         for key in exact:
             assert report[key].values == pytest.approx(exact[key].values, rel=1e-9), key
+
+
+EXACT, SINGLE = 1e-9, 1e-4
+
+
+def jacobians(model, inputs):
+    """Of each sample: (samples, outputs, inputs), one backward pass each."""
+    x = inputs.clone().requires_grad_()
+    rows = [torch.autograd.grad(f.sum(), x, retain_graph=True)[0] for f in model(x).unbind(1)]
+    return torch.stack(rows, 1).flatten(2)
+
+
+def largest(matrices):
+    return torch.linalg.matrix_norm(matrices, 2).max().item()
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_norms_are_those_of_whole_jacobians(name):
+    model, inputs, _ = small(name)
+    how = {"families": ["jacobian", "geometry"]}
+    found = flatlab.measure(model, inputs, **how)
+    single = flatlab.measure(model, inputs, dtype="float32", **how)
+    whole = jacobians(model, inputs)
+    softmaxed = jacobians(torch.nn.Sequential(model, torch.nn.Softmax(1)), inputs)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    squares = [
+        sum(g.square().sum() for g in torch.autograd.grad(f, parameters, retain_graph=True))
+        for outputs in model(inputs)
+        for f in outputs
+    ]
+    of_samples = torch.linalg.matrix_norm(softmaxed, 2).numpy()
+    np.testing.assert_allclose(found.softmax_jacobian_norm_per_sample, of_samples, rtol=EXACT)
+    expected = {
+        "jacobian_norm": largest(whole),
+        "softmax_jacobian_norm": largest(softmaxed),
+        "output_norm": model(inputs).detach().norm().item(),
+        "mls": torch.linalg.matrix_norm(whole, 2).mean().item(),
+        "sharpness": float(sum(squares)) / len(inputs),
+    }
+    for key, value in expected.items():
+        assert found[key].item() == pytest.approx(value, rel=EXACT), key
+        assert single[key].item() == pytest.approx(value, rel=SINGLE), key
+
+
+def flat(gradients):
+    return torch.cat([gradient.flatten() for gradient in gradients])
+
+
+OTHERS = [(name, "cross-entropy") for name in ("vgg", "resnet", "simple-vit")]
+
+
+@pytest.mark.parametrize(("name", "loss"), [*(("lenet", loss) for loss in LOSSES), *OTHERS])
+def test_lambda_max_is_that_of_the_whole_hessian(name, loss):
+    model, inputs, labels = small(name)
+    targets, chosen = targets_for(loss, labels), loss_of(LOSSES[loss])
+    theta = [p for p in model.parameters() if p.requires_grad]
+    with sdpa_kernel(SDPBackend.MATH):
+        total = chosen.of_batch(chosen.values(model(inputs), targets))
+        slope = flat(torch.autograd.grad(total, theta, create_graph=True))
+        rows = [flat(torch.autograd.grad(each, theta, retain_graph=True)) for each in slope]
+    expected = np.linalg.eigvalsh(torch.stack(rows).numpy())[-1]
+    found = flatlab.measure(model, inputs, targets, families=["hessian"], **LOSSES[loss])
+    assert found.hessian_lambda_max.item() == pytest.approx(expected, rel=RESIDUAL)
+
+
+def test_fused_attention_is_differentiated_twice():
+    """Which its fused form cannot be: against the eigenvalue of products by finite differences."""
+    model, inputs, labels = small("timm")
+    given = {"families": ["hessian"], "loss": "cross-entropy", "curvature": ["hessian"]}
+    found = flatlab.measure(model, inputs, labels, **given)
+    assert found.hessian_converged.item() == 1
+    theta = [p for p in model.parameters() if p.requires_grad]
+
+    def slope():
+        total = torch.nn.functional.cross_entropy(model(inputs), labels)
+        return flat(torch.autograd.grad(total, theta))
+
+    with torch.no_grad():
+        start = torch.nn.utils.parameters_to_vector(theta)
+    vector = torch.ones_like(start) / len(start) ** 0.5
+    for _ in range(60):
+        ends = []
+        for sign in (1, -1):
+            with torch.no_grad():
+                torch.nn.utils.vector_to_parameters(start + sign * 1e-5 * vector, theta)
+            ends.append(slope())
+        product = (ends[0] - ends[1]) / 2e-5
+        value, vector = float(vector @ product), product / product.norm()
+    assert found.hessian_lambda_max.item() == pytest.approx(value, rel=1e-2)

@@ -12,7 +12,7 @@ from flatlab.core import store
 from flatlab.core.studies import use_studies
 from flatlab.lab import plan
 from flatlab.lab.tables.networks import Networks
-from tests.lab.kinds.own.studies import declare, forget, made, planned, table_of
+from tests.lab.kinds.user_networks.studies import declare, forget, made, planned, table_of
 
 MINE = """
 import pathlib

@@ -1,4 +1,4 @@
-"""Every quantity of `representations` against whole Jacobians, for networks of every kind."""
+"""Every quantity of `representations` against whole Jacobians, exact or within its error."""
 
 import numpy as np
 import pytest
@@ -68,11 +68,7 @@ def test_forward_and_backward_derivatives_agree(name, way, monkeypatch):
         narrow = "flatlab.metrics._representations.spectra._fewer_rows"
         monkeypatch.setattr(narrow, lambda *_: True)
     else:
-
-        def derivative(self, x, tangents):
-            return self._twice_back(x, tangents)
-
-        monkeypatch.setattr(FeatureMaps, "along", derivative)
+        monkeypatch.setattr(FeatureMaps, "along", FeatureMaps._twice_back)
     after = measured(model, inputs, labels)
     for quantity in before:
         close = pytest.approx(before[quantity].values, rel=EXACT, abs=EXACT, nan_ok=True)
@@ -92,17 +88,16 @@ def test_an_operation_without_forward_derivative_takes_the_other_way():
             return 3 * x**2 * gradient
 
     class Cube(nn.Module):
-        def forward(self, x):
-            return Cubed.apply(x)
+        def __init__(self, function):
+            super().__init__()
+            self.function = function
 
-    class Power(nn.Module):
         def forward(self, x):
-            return x**3
+            return self.function(x)
 
     torch.manual_seed(0)
-    layers = nn.Linear(4, 5), Cube(), nn.Linear(5, 3)
-    model = nn.Sequential(*layers).double()
-    plain = nn.Sequential(layers[0], Power(), layers[2])
+    first, last = nn.Linear(4, 5).double(), nn.Linear(5, 3).double()
+    model, plain = (nn.Sequential(first, Cube(f), last) for f in (Cubed.apply, lambda x: x**3))
     inputs = torch.randn(6, 4, dtype=torch.float64)
     for accuracy, error in (("exact", EXACT), (0.1, 1e-6)):  # estimates are in float32
         found = measured(model, inputs, representations_accuracy=accuracy)
@@ -117,10 +112,7 @@ def test_an_operation_without_forward_derivative_takes_the_other_way():
 
 def test_float32_has_the_same_values_to_its_precision():
     model, inputs, labels = small("lenet")
-    exact, single = (
-        measured(model, inputs, labels),
-        measured(model, inputs, labels, dtype="float32"),
-    )
+    exact, single = (measured(model, inputs, labels, dtype=f"float{n}") for n in (64, 32))
     for name in ("feature_sensitivity", "feature_mls", "head_bound", "collapse_within"):
         assert single[name].values == pytest.approx(exact[name].values, rel=1e-3), name
 
@@ -131,3 +123,75 @@ def test_a_wide_perceptron_is_measured_in_the_row_space_of_its_first_layer(mlp, 
     layers = list(probe(model, inputs).layers)
     expected = quantities(model, inputs, [0, 1, 0, 1], layers, layers[-1])
     compare(measured(model, inputs, torch.tensor([0, 1, 0, 1])), expected)
+
+
+ESTIMATED = ("feature_sensitivity", "feature_dimension")
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_estimates_are_within_their_errors(name):
+    """Every layer within five standard errors, the largest of which is what was asked for."""
+    model, inputs, labels = small(name)
+    exact = measured(model, inputs, labels)
+    found = measured(model, inputs, labels, representations_accuracy=0.05)
+    assert found.attrs["representations_directions"] >= 20
+    for quantity in ESTIMATED:
+        error = found[f"{quantity}_error"]
+        assert (abs(found[quantity] - exact[quantity]) <= 5 * error + 1e-6).all(), quantity
+        assert (error <= 0.1 * found[quantity]).all()
+        assert (exact[f"{quantity}_error"] == 0).all()
+    assert found.feature_mls.values == pytest.approx(exact.feature_mls.values, rel=0.05)
+    normalized = exact.normalized_feature_mls.values
+    assert found.normalized_feature_mls.values == pytest.approx(normalized, rel=0.05)
+    assert (found.feature_mls_residual[1:] > 0).any() or found.sizes["layer"] == 1
+    assert (found.feature_mls_per_sample <= exact.feature_mls_per_sample * (1 + 1e-6)).all()
+    if "head_share" in exact:
+        error = float(found.head_share_error)
+        assert found.head_share == pytest.approx(float(exact.head_share), abs=5 * error + 1e-6)
+    for quantity in ("collapse_within", "linear_share"):  # which are no estimates
+        assert found[quantity].equals(exact[quantity])
+    assert "feature_log_volume" not in found
+
+
+def test_errors_say_how_far_estimates_are(mlp, normal):
+    """Over 60 seeds: the mean is unbiased, and the errors are the deviation."""
+    model, inputs = mlp((6, 9, 9, 3)), normal(4, 6)
+    parts = {"representations": ["local", "bounds"]}
+    exact, parts["representations_accuracy"] = measured(model, inputs, **parts), 0.9
+    seeds = [measured(model, inputs, seed=k, **parts) for k in range(60)]
+
+    def numbers(found, name):
+        """Of the head, or of all layers but the first, which is x itself."""
+        return np.atleast_1d(found[name].values)[0 if name.startswith("head") else 1 :]
+
+    for name in (*ESTIMATED, "head_share"):
+        values = np.stack([numbers(found, name) for found in seeds])
+        errors = np.stack([numbers(found, f"{name}_error") for found in seeds])
+        deviation = values.std(0, ddof=1)
+        away = abs(values.mean(0) - numbers(exact, name))
+        assert (away < 4 * deviation / len(seeds) ** 0.5 + 1e-12).all(), name
+        assert errors.mean(0) == pytest.approx(deviation, rel=0.35), name
+
+
+def test_a_smaller_error_takes_more_directions():
+    model, inputs, _ = small("mlp-tanh")
+    rough, fine = (measured(model, inputs, representations_accuracy=a) for a in (0.2, 0.01))
+    assert fine.attrs["representations_directions"] > rough.attrs["representations_directions"]
+    assert (fine.feature_sensitivity_error / fine.feature_sensitivity).max() < 0.015
+
+
+def test_batches_and_order_of_calls_change_nothing():
+    model, inputs, labels = small("lenet")
+    whole = measured(model, inputs, labels, representations_accuracy=0.2)
+    torch.rand(5)
+    parts = measured(model, inputs, labels, representations_accuracy=0.2, batch_size=4)
+    for name in whole:
+        close = pytest.approx(whole[name].values, rel=1e-4, abs=1e-6, nan_ok=True)
+        assert parts[name].values == close, name
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_violations_of_estimates_are_beyond_their_errors(seed, mlp, normal):
+    model, inputs = mlp((5, 7, 3, 4), seed=seed), normal(6, 5, seed=seed)
+    found = measured(model, inputs, representations_accuracy=0.3)
+    assert not found.representation_violations.any()

@@ -1,4 +1,4 @@
-"""Corrupted images: against formulas written out and other libraries, and what holds for all."""
+"""Corrupted images: against formulas written out and other libraries; the test sets of them."""
 
 import colorsys
 import io
@@ -11,8 +11,13 @@ from PIL import Image
 from scipy import ndimage, stats
 from torch.nn import functional
 
-from flatlab.data import DataError
+from flatlab.core.schema import PlanError, convert, plain
+from flatlab.data import DataError, corruptions, load
+from flatlab.data._tensors import prepare
 from flatlab.data.corruptions import MADE, blur, corrupted, digital, weather
+from flatlab.lab.kinds._sections import Corrupted, Measure
+from tests.lab.train.packs import images
+from tests.refusals import refusal
 
 NOISE = ("gaussian-noise", "shot-noise", "impulse-noise")
 RANDOM = {*NOISE, "glass-blur", "motion-blur", "snow", "fog", "elastic-transform"}
@@ -38,10 +43,8 @@ class TestAll:
     def test_images_stay_images_and_are_those_of_the_seed(self, name, severity):
         x = smooth(4)
         found = corrupted(x, name, severity, seed=1)
-        assert found.shape == x.shape
-        assert found.dtype == np.float64
-        assert found.min() >= 0
-        assert found.max() <= 1
+        assert (found.shape, found.dtype) == (x.shape, np.float64)
+        assert 0 <= found.min() <= found.max() <= 1
         assert np.array_equal(found, corrupted(x, name, severity, seed=1))
         other = corrupted(x, name, severity, seed=2)
         assert np.array_equal(found, other) == (name not in RANDOM)
@@ -51,10 +54,8 @@ class TestAll:
     @pytest.mark.parametrize("name", MADE)
     def test_images_of_any_size_with_or_without_colours_are_corrupted(self, name):
         for shape in ((3, 8, 8), (8, 8), (1, 28, 28), (3, 20, 33)):
-            generator = np.random.default_rng(0)
-            x = generator.random((3, *shape))
-            found = corrupted(x, name, 3)
-            assert found.shape == x.shape
+            found = corrupted(np.random.default_rng(0).random((3, *shape)), name, 3)
+            assert found.shape == (3, *shape)
             assert np.isfinite(found).all()
 
     @pytest.mark.parametrize("name", sorted({*MADE} - {"elastic-transform", "glass-blur"}))
@@ -254,21 +255,6 @@ class TestDigital:
                 again = np.asarray(few.resize((32, 32), Image.Resampling.BOX))
                 assert expected == pytest.approx(again, abs=1e-6)
 
-    def test_an_elastic_transform_moves_the_points_of_a_linear_image_affinely(self):
-        """Of severity 1, which has no displacements: it remains linear inside."""
-        rows, columns = np.mgrid[0:32, 0:32] / 31
-        x = np.stack([rows, columns])[None].repeat(6, 0)
-        found = corrupted(x, "elastic-transform", 1, seed=3)
-        design = np.column_stack([np.ones(36), *np.mgrid[13:19, 13:19].reshape(2, -1)])
-        for image in found:
-            middle = image[:, 13:19, 13:19].reshape(2, -1).T
-            map_, residuals, *_ = np.linalg.lstsq(design, middle, rcond=None)
-            assert residuals.max() < 1e-20
-            # A point in the middle moves by less than the corners' 2.56 pixels.
-            place = np.array([1, 16, 16]) @ map_ * 31
-            assert np.abs(place - 16).max() < 1.5 * 2.56
-        assert np.abs(found - x).max() > 0.02
-
     @pytest.mark.parametrize("severity", SEVERITIES)
     def test_an_elastic_transform_samples_twice_between_pixels(self, severity):
         """By torch's sampling and its own map, with the random numbers drawn again."""
@@ -296,3 +282,144 @@ class TestDigital:
             places = torch.from_numpy(((places[None, ..., ::-1] + 0.5) / 32 * 2 - 1).copy())
             again = functional.grid_sample(moved, places, align_corners=False, **how)
             assert found[number] == pytest.approx(again[0].permute(1, 2, 0).numpy(), abs=1e-12)
+
+
+CHOSEN = {"corruptions": "all", "severity": 3, "size": 30, "source": "made", "seed": 0}
+ALL_CLASSES = {"classes": "all", "scaling": "unit"}
+
+
+def made(raw, classes="all", folder=None, **changes):
+    return corruptions.test_set(raw, CHOSEN | changes, classes, folder)
+
+
+class TestSets:
+    def test_each_corruption_has_the_same_images(self):
+        raw = load("digits")
+        inputs, labels = made(raw, size=28, severity=1)
+        assert inputs.shape == (28, 8, 8)
+        assert (labels.reshape(14, 2) == labels[:2]).all()
+        drawn = np.sort(np.random.default_rng(0).permutation(raw.sizes["test_sample"])[:2])
+        assert labels[:2].tolist() == raw["test_labels"].values[drawn].tolist()
+        clean = raw["test_inputs"].values[drawn] / 16
+        for number, name in enumerate(MADE):
+            expected = corrupted(clean, name, 1)
+            assert np.array_equal(inputs[2 * number : 2 * number + 2], expected * 16)
+
+    def test_the_last_corruption_has_what_is_left(self):
+        whole, part = (made(load("digits"), size=size) for size in (42, 40))
+        assert [len(each) for each in part] == [40, 40]
+        for ours, all_ in zip(part, whole, strict=True):
+            assert np.array_equal(ours, all_[:40])
+
+    def test_only_the_chosen_classes_and_corruptions_are_there(self):
+        inputs, labels = made(load("digits"), [3, 8], corruptions=["contrast"], size=20)
+        assert len(inputs) == 20
+        assert set(labels.tolist()) == {3, 8}
+
+    def test_they_are_scaled_as_the_test_images_are(self):
+        raw = load("digits")
+        identity = raw["test_inputs"].values[:9].astype(float), raw["test_labels"].values[:9]
+        for change in ({}, {"scaling": "components"}, {"pixels": 4}, {"classes": [2, 0, 1]}):
+            splits = prepare(raw, ALL_CLASSES | change, further={"again": identity})
+            again, test = splits.further["again"], splits.test
+            assert torch.equal(again.inputs, test.inputs[: len(again)])
+            assert torch.equal(again.labels, test.labels[: len(again)])
+            assert torch.equal(again.targets, test.targets[: len(again)])
+            assert len(again) == 9 or "classes" in change
+
+    def test_too_many_images_are_refused(self):
+        expected = "size is 5097, but there are 364 images of each of 14 corruptions"
+        message = refusal(DataError, made, load("digits"), size=5097)
+        assert message == f"measure.test_sets: {expected}"
+
+    @pytest.mark.parametrize("name", ["eight-points", "gaussian-pair"])
+    def test_data_without_images_are_refused(self, name):
+        with pytest.raises(DataError, match=f"{name} has no images; leave them out"):
+            made(load(name))
+
+
+@pytest.fixture
+def published(tmp_path):
+    """The files of CIFAR-10-C, made up: four images at each severity."""
+    folder = tmp_path / "CIFAR-10-C"
+    folder.mkdir()
+    generator = np.random.default_rng(0)
+    np.save(folder / "labels.npy", np.tile([3, 1, 0, 3], 5))
+    for name in (*MADE, "frost"):
+        pixels = generator.integers(0, 256, (20, 32, 32, 3)).astype(np.uint8)
+        np.save(folder / f"{name.replace('-', '_')}.npy", pixels)
+    return tmp_path
+
+
+def cifar10():
+    raw = images((3, 32, 32), 20, 10)
+    return raw.assign_attrs(title="CIFAR-10")
+
+
+class TestPublished:
+    def test_published_images_are_read_with_their_labels(self, published):
+        options = {"source": "published", "severity": 2}
+        inputs, labels = made(cifar10(), folder=published, size=60, **options)
+        assert inputs.shape == (60, 3, 32, 32)
+        assert (labels.reshape(15, 4) == [3, 1, 0, 3]).all()
+        for number, name in enumerate((*MADE, "frost")):
+            pixels = np.load(published / "CIFAR-10-C" / f"{name.replace('-', '_')}.npy")[4:8]
+            part = inputs[4 * number : 4 * number + 4].transpose(0, 2, 3, 1)
+            assert part == pytest.approx(pixels.astype(float), abs=1e-12)
+
+    def test_classes_are_chosen_by_the_published_labels(self, published):
+        options = {"source": "published", "corruptions": ["fog"], "size": 3}
+        _, labels = made(cifar10(), [3, 0], folder=published, **options)
+        assert sorted(labels.tolist()) == [0, 3, 3]
+
+    @pytest.mark.parametrize("name", ["frost", "labels"])
+    def test_a_file_that_is_missing_or_damaged_is_named(self, name, published):
+        path = published / "CIFAR-10-C" / f"{name}.npy"
+        options = {"source": "published", "corruptions": ["frost"], "size": 2}
+        path.write_bytes(path.read_bytes()[:50])
+        message = refusal(DataError, made, cifar10(), folder=published, **options)
+        assert f"{path} is damaged; replace it" in message
+        path.unlink()
+        remedy = "put the files of CIFAR-10-C there, or set source: made"
+        message = refusal(DataError, made, cifar10(), folder=published, **options)
+        assert message == f"{path} is missing; {remedy}"
+
+    def test_images_that_do_not_fit_their_labels_are_refused(self, published):
+        np.save(published / "CIFAR-10-C/labels.npy", np.zeros(10, int))
+        with pytest.raises(DataError, match=r"has images \(20, 32, 32, 3\) and 10 labels"):
+            made(cifar10(), folder=published, source="published", size=2)
+
+    def test_they_are_for_networks_on_cifar_10_alone(self, published):
+        with pytest.raises(DataError, match="are not those of digits; set source: made"):
+            made(load("digits"), folder=published, source="published")
+
+
+MEASURE = {
+    "families": ["accuracy"],
+    "samples": {"train": {"split": "train", "size": 9, "seed": 0, "only": "all"}},
+    "precision": "float64",
+    "diverged_below": None,
+}
+
+
+class TestDeclarations:
+    def test_every_corruption_that_can_be_made_may_be_named(self):
+        names = [*MADE, "frost"]
+        content = {"corruptions": names, "severity": 5, "size": 9, "source": "published"}
+        record = convert(content, Corrupted, "")
+        assert plain(record)["corruptions"] == names
+
+    @pytest.mark.parametrize(
+        ("change", "family", "sentence"),
+        [
+            ({"hard": {"corruptions": ["frost"]}}, "accuracy", "hard: frost needs photographs"),
+            ({"test": {}}, "accuracy", "test_sets.test: is the name of the clean test set"),
+            ({"hard": {"severity": 6}}, "accuracy", "severity: expected `int` <= 5"),
+            ({"hard": {"corruptions": ["smog"]}}, "accuracy", "unknown value 'smog'"),
+            ({"hard": {}}, "geometry", "test_sets: needs the family accuracy"),
+        ],
+    )
+    def test_what_cannot_be_had_is_refused(self, change, family, sentence):
+        sets = {name: {"severity": 5, "size": 9} | keys for name, keys in change.items()}
+        content = {**MEASURE, "families": [family], "test_sets": sets}
+        assert sentence in refusal(PlanError, convert, content, Measure, "measure.")

@@ -12,7 +12,7 @@ from flatlab.cli import main
 from flatlab.core import store
 from flatlab.core.studies import use_studies
 from flatlab.lab import plan
-from tests.lab.kinds.own.studies import declare, made, planned, table_of
+from tests.lab.kinds.user_networks.studies import declare, made, planned, table_of
 from tests.networks.sources import SEVERAL_INPUTS
 
 MINE = f"""{SEVERAL_INPUTS}

@@ -1,0 +1,187 @@
+"""The pages on measures: their examples run, their tables and settings are those of the code."""
+
+import re
+import sys
+import types
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import flatlab
+from flatlab.core.registry import imported, keys_of
+from flatlab.simulations import _ridge as features
+from tests.measurement.comparing import ALL_COSTLY
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "measures.md"
+FAMILIES = {key.replace("-", "_"): imported("metrics", key) for key in keys_of("metrics")}
+
+
+def blocks(page):
+    return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+
+
+def run(page, names):
+    for block in blocks(page):
+        exec(compile(block, f"docs/{page}", "exec"), names)
+    return names
+
+
+SIGNS = {
+    "||": "‖",
+    "sqrt(": "√(",
+    "dtheta": "dθ",
+    "theta": "θ",
+    "sigma": "σ",
+    "Gamma": "Γ",
+    "kappa": "κ",
+    "^-2": "⁻²",
+    "^2N": "^(2N)",
+    "^2": "²",
+    "^T": "ᵀ",
+    "<=": "≤",
+    ">=": "≥",
+    "|": "\\|",
+}
+
+
+def sign(text):
+    for plain, pretty in SIGNS.items():
+        text = text.replace(plain, pretty)
+    return text
+
+
+def table(family):
+    """The table of a family's quantities as the page should have it."""
+    lines = ["| name | definition | dimensions | units | source |", "|---|---|---|---|---|"]
+    for name, q in family.QUANTITIES.items():
+        cells = [f"`{name}`", sign(q.long_name), ", ".join(q.dims), sign(q.units), q.source]
+        lines.append(f"| {' | '.join(cell or '–' for cell in cells)} |")
+    return "\n".join(lines)
+
+
+def test_the_first_example_of_the_page_runs(capsys):
+    code = blocks("measures.md")[0]
+    assert len(code.splitlines()) <= 14
+    exec(compile(code, "docs/measures.md", "exec"), {})
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES.keys() - {"prediction"}))
+def test_the_tables_of_the_page_are_those_of_the_code(name):
+    expected = table(FAMILIES[name])
+    found = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- end -->", PAGE.read_text(), re.DOTALL)
+    assert found, f"docs/measures.md needs the table between <!-- {name} --> and <!-- end -->"
+    assert found.group(1) == expected, f"docs/measures.md should have:\n{expected}"
+
+
+def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
+    text = PAGE.read_text()
+    geometry = FAMILIES["geometry"]
+    for word in (*ALL_COSTLY, *geometry.NORMS, *geometry.BOUNDS):
+        assert f"`{word}`" in text or f'"{word}"' in text, word
+    quantities = {name for family in FAMILIES.values() for name in family.QUANTITIES}
+    underscored = set(re.findall(r"`([a-z]+(?:_[a-z0-9]+)+)`", text))
+    settings = {"singular_values", "batch_size", "batch_norm", "test_set", "test_sets"}
+    settings |= {"output_change"}
+    for family in FAMILIES.values():
+        settings |= {*family.Options.__struct_fields__} if hasattr(family, "Options") else set()
+    functions = {"approximated_bound", "loss_nearby"}
+    assert all(callable(getattr(features, name)) for name in functions)
+    notes = {"class_weights", "layers_left_out", "parameters_by_generic_gradient"}
+    notes |= {"parameters_unused", "derivatives_not_checked", "ignore_index"}
+    notes |= {"parameters_frozen", "named_modules", "quantities_left_out"}
+    notes |= {"representations_left_out", "representations_directions", "held_out"}
+    assert underscored <= quantities | functions | settings | notes
+
+
+def test_every_block_of_the_page_on_large_networks_runs(capsys):
+    assert len(blocks("large.md")) == 5
+    run("large.md", {})
+    assert "'embedding'" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_block_of_the_page_on_networks_runs(monkeypatch, capsys):
+    monkeypatch.setattr(torch, "compile", lambda model: torch._dynamo.optimize("eager")(model))
+    assert len(blocks("networks.md")) >= 8
+    run("networks.md", {})
+    ignored, masked = capsys.readouterr().out.splitlines()
+    assert ignored == "4"  # samples
+    assert masked.startswith("6 ")  # positions
+
+
+@pytest.mark.parametrize(
+    ("page", "files"), [("spectra.md", ["density"]), ("landscapes.md", ["lines", "plane"])]
+)
+def test_every_block_of_the_page_runs(page, files, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    run(page, {})
+    endings = ("csv", "pdf", "svg", "png")
+    assert {f.name for f in tmp_path.iterdir()} == {f"{n}.{e}" for n in files for e in endings}
+
+
+def test_every_block_of_the_page_on_tracking_runs_and_its_callbacks_measure(monkeypatch, tmp_path):
+    """With classes that stand in for those of Lightning and transformers, and call as these do."""
+    monkeypatch.setitem(sys.modules, "lightning", types.SimpleNamespace(Callback=object))
+    stand_in = types.SimpleNamespace(TrainerCallback=object)
+    monkeypatch.setitem(sys.modules, "transformers", stand_in)
+    monkeypatch.chdir(tmp_path)
+    names = run("tracking.md", {})
+    assert {f.name for f in tmp_path.iterdir()} > {"run.zarr.zip", "run.pdf", "run.csv"}
+    model, x, y = nn.Linear(3, 2), torch.randn(20, 3), torch.arange(20) % 2
+
+    def tracker():
+        return flatlab.Tracker(model, x, y, every=2, families="geometry", loss="cross-entropy")
+
+    callback, trainer = names["Track"](tracker()), types.SimpleNamespace(global_step=0)
+    callback.on_train_start(trainer, model)
+    for batch in range(4):
+        trainer.global_step += 1
+        callback.on_train_batch_end(trainer, model, None, None, batch)
+    assert callback.tracker.table.step.values.tolist() == [0, 2, 4]
+    callback, state = names["TrackSteps"](tracker()), types.SimpleNamespace(global_step=0)
+    callback.on_train_begin(None, state, None, model=model)
+    for _ in range(4):
+        state.global_step += 1
+        callback.on_step_end(None, state, None, model=model)
+    assert callback.tracker.table.step.values.tolist() == [0, 2, 4]
+
+
+def rows():
+    """Family, patterns of names, and the three other cells of each row."""
+    text = re.search(r"<!-- costs -->\n(.*?)\n<!-- end -->", PAGE.read_text(), re.DOTALL).group(1)
+    for line in text.splitlines()[2:]:
+        family, names, *cells = (cell.strip() for cell in line.strip("|").split(" | "))
+        yield family.strip("` "), re.findall(r"`([^`]+)`", names), cells
+
+
+def row_of(patterns, name):
+    """The first row that fits, by its index."""
+    return next((i for i, ps in enumerate(patterns) if any(fnmatchcase(name, p) for p in ps)), None)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_quantity_has_a_row_of_costs(family):
+    patterns = [names for name, names, _ in rows() if name == family]
+    assert not [name for name in FAMILIES[family].QUANTITIES if row_of(patterns, name) is None]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_row_and_name_of_costs_is_of_some_quantity(family):
+    patterns = [names for name, names, _ in rows() if name == family]
+    used = {row_of(patterns, name) for name in FAMILIES[family].QUANTITIES}
+    assert used == {*range(len(patterns))}
+    for pattern in (p for names in patterns for p in names):
+        assert any(fnmatchcase(name, pattern) for name in FAMILIES[family].QUANTITIES), pattern
+
+
+def test_rows_are_complete_and_of_families():
+    for family, names, cells in rows():
+        assert family in FAMILIES
+        assert names
+        assert len(cells) == 3
+        assert all(cells)
