@@ -30,9 +30,9 @@ from benchmarks.since import since
 from benchmarks.spectrum import spectrum
 from benchmarks.timing import paired, report
 from benchmarks.training import training
-from flatlab.derivatives.engine import derivatives
-from flatlab.derivatives.forward_pass import Wanted
-from flatlab.derivatives.isolation import preserving_state
+from flatlab.derivatives.checks.isolation import preserving_state
+from flatlab.derivatives.per_sample.engine import derivatives
+from flatlab.derivatives.per_sample.forward_pass import Wanted
 from flatlab.networks import lenet5, mlp, vgg
 
 SHARPNESS = Wanted(jacobian=False, layers=False)

@@ -6,9 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.timing import paired, report
-from flatlab.derivatives.golub_kahan import Jacobian, largest_singular_values, secant_slopes
-from flatlab.derivatives.isolation import preserving_state
-from flatlab.derivatives.random_perturbations import loss_changes
+from flatlab.derivatives.checks.isolation import preserving_state
+from flatlab.derivatives.estimates.random_perturbations import loss_changes
+from flatlab.derivatives.jacobians.golub_kahan import (
+    Jacobian,
+    largest_singular_values,
+    secant_slopes,
+)
 from flatlab.networks._timm import build
 
 IMAGES, DRAWS, STEPS = 16, 2, 30

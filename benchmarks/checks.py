@@ -9,7 +9,7 @@ from unittest.mock import patch
 import torch
 
 import flatlab
-from flatlab.metrics import _checked
+from flatlab.measuring import preflight as _checked
 from flatlab.networks import lenet5
 
 SAMPLES, CLASSES = 256, 10

@@ -12,8 +12,8 @@ from torch import Tensor
 from benchmarks.spectrum import arpack
 from benchmarks.timing import paired, report
 from benchmarks.trained import LOSS, Trained, trained
-from flatlab.derivatives.hessian_products import gauss_newton_product, hessian_product
-from flatlab.derivatives.lanczos import largest_eigenvalue
+from flatlab.derivatives.second_order.hessian_products import gauss_newton_product, hessian_product
+from flatlab.derivatives.second_order.lanczos import largest_eigenvalue
 
 MATRICES = {
     "H": (hessian_product, HessianLinearOperator),

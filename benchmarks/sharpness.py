@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 import flatlab
 from benchmarks.timing import paired, report
-from flatlab.metrics.sharpness import Cell, cells_of, normalized
+from flatlab.families.sharpness import Cell, cells_of, normalized
 from flatlab.networks import lenet5, mlp, resnet
 
 BATCH, DRAWS, STEPS, CLASSES = 128, 20, 20, 10

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from flatlab.derivatives.hessian_products import trainable
+from flatlab.derivatives.second_order.hessian_products import trainable
 from flatlab.losses import loss_of
 from flatlab.networks import lenet5, resnet
 

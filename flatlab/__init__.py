@@ -14,11 +14,11 @@ from flatlab.version import __version__
 
 __all__ = ["MeasureError", "Tracker", "__version__", "barriers", "landscape", "measure"]
 _LAZY = {
-    "MeasureError": "flatlab.derivatives.errors",
-    "Tracker": "flatlab.metrics._tracker",
-    "barriers": "flatlab.metrics._landscape",
-    "landscape": "flatlab.metrics._landscape",
-    "measure": "flatlab.metrics._measure",
+    "MeasureError": "flatlab.core.errors",
+    "Tracker": "flatlab.api.tracker",
+    "barriers": "flatlab.api.landscape",
+    "landscape": "flatlab.api.landscape",
+    "measure": "flatlab.api.measure",
 }
 
 # cuBLAS repeats bit for bit with it alone; torch reads it at the first product of a process on a

@@ -6,11 +6,11 @@ import importlib
 import pytest
 
 MODULES = [
-    "flatlab.derivatives.engine",
-    "flatlab.derivatives.feature_maps",
-    "flatlab.metrics._measure",
+    "flatlab.derivatives.per_sample.engine",
+    "flatlab.derivatives.jacobians.feature_maps",
+    "flatlab.api.measure",
     *(
-        f"flatlab.metrics.{family}"
+        f"flatlab.families.{family}"
         for family in (
             *("adaptive", "capacity", "diagonal", "flatness", "geometry"),
             *("hessian", "jacobian", "linear", "sharpness"),

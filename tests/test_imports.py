@@ -47,7 +47,7 @@ def test_storing_drawing_and_verifying_do_not_need_torch():
     assert not loaded & {"torch", "torchvision", "snakemake", "matplotlib", "seaborn"}
 
 
-@pytest.mark.parametrize("module", ["flatlab.lab.train", "flatlab.metrics"])
+@pytest.mark.parametrize("module", ["flatlab.lab.train", "flatlab.families"])
 def test_training_and_measuring_do_not_need_pictures(module):
     """And the check above sees torch where it is."""
     loaded = loaded_after_importing(module)

@@ -124,7 +124,7 @@ def _in_order(dataset: xr.Dataset) -> list[tuple[str, xr.DataArray]]:
 
 def _defined(family: str) -> Iterator[str]:
     """Its quantities in the order of definition, from the syntax: families import torch."""
-    tables = sorted((PACKAGE / "metrics").glob(f"_{family}/*.py"))
+    tables = sorted((PACKAGE / "families").glob(f"_{family}/*.py"))
     values = (
         v for path in [*tables, path_of("metrics", family)] for v in assignments(path).values()
     )

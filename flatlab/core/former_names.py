@@ -12,39 +12,54 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-MOVED = {
-    "flatlab.core": "flatlab.plan",
-    "flatlab.core.progress": "flatlab.jobs.progress",
-    "flatlab.core.resume_state": "flatlab.jobs.resume_state",
-    "flatlab.core.store": "flatlab.store",
-    "flatlab.lab": "flatlab",
-    "flatlab.lab.figures": "flatlab.plotting",
-    "flatlab.lab.kinds": "flatlab.experiments",
-    "flatlab.lab.kinds.user_networks": "flatlab.execution",
-    **{
-        f"flatlab.lab.kinds.user_networks.{name}": f"flatlab.execution.own_{name}"
-        for name in ("code", "measurement", "networks", "samples")
-    },
-    "flatlab.lab.publish": "flatlab.publication",
+ROOMS = {
+    "core": "plan.options plan.paths plan.registry plan.schema plan.studies store jobs.progress "
+    "jobs.resume_state derivatives.errors derivatives.forecast",
+    "lab": "claims jobs plan tables train experiments:kinds plotting:figures publication:publish",
+    "api": "metrics._directions metrics._landscape metrics._measure metrics._tracker",
+    "inputs": "metrics._adapted metrics._batches metrics._losses metrics._prepared:prepare "
+    "metrics._samples losses._function:loss_function losses._positions:loss_positions "
+    "losses._weighted:weighted_loss",
+    "measuring": "metrics._checked:preflight metrics._loss_values:evaluate "
+    "metrics._measure_pack:grid metrics._measure_transformed:transformed metrics._measure_zoo:zoo "
+    "metrics._pretrained metrics._quantity metrics._stacked",
+    "families._sharpness": "derivatives.auto_pgd derivatives.batch_loss",
+    "derivatives.checks": "derivatives.comparisons derivatives.culprits "
+    "derivatives.derivative_check derivatives.differences derivatives.evaluation_mode "
+    "derivatives.isolation",
+    "derivatives.estimates": "derivatives.random_directions derivatives.random_perturbations "
+    "derivatives.random_traces",
+    "derivatives.jacobians": "derivatives.feature_maps derivatives.golub_kahan "
+    "derivatives.layer_norms derivatives.norms",
+    "derivatives.per_sample": "derivatives.autograd_check derivatives.convolution "
+    "derivatives.engine derivatives.forward_pass derivatives.graph derivatives.hooks "
+    "derivatives.layers derivatives.memory derivatives.output_blocks derivatives.parameters "
+    "derivatives.per_sample:values derivatives.probe derivatives.singular_values "
+    "derivatives.source",
+    "derivatives.second_order": "derivatives.hessian_products derivatives.krylov "
+    "derivatives.lanczos derivatives.layer_curvature derivatives.matrices derivatives.piecewise "
+    "derivatives.quadrature derivatives.recomposed:double_backward_fixes "
+    "derivatives.sample_gradients derivatives.second_pass derivatives.traces",
 }
-"""Former names by today's; what lies below them moved with them, unless it is listed as well."""
+"""Former names, without `flatlab.`, by the room where they lie; behind a colon: the name there."""
 
-_SAME_NAME = {
-    "core": {
-        f"flatlab.plan.{name}": name
-        for name in ("options", "paths", "registry", "schema", "studies")
-    },
-    "lab": {f"flatlab.{name}": name for name in ("claims", "jobs", "plan", "tables", "train")},
-}
-CURRENT = {
-    **{former: name for name, former in MOVED.items() if former not in ("flatlab", "flatlab.plan")},
-    **{
-        old: f"flatlab.{half}.{name}"
-        for half in _SAME_NAME
-        for old, name in _SAME_NAME[half].items()
-    },
-}
-"""Today's names by former ones."""
+
+def _moves() -> dict[str, str]:
+    users = "flatlab.lab.kinds.user_networks"
+    moves = {"flatlab.metrics": "flatlab.families", "flatlab.execution": users}
+    for name in ("code", "measurement", "networks", "samples"):
+        moves[f"flatlab.execution.own_{name}"] = f"{users}.{name}"
+    for room, names in ROOMS.items():
+        for name in names.split():
+            before, _, after = name.partition(":")
+            after = after or before.rpartition(".")[2].lstrip("_")
+            moves[f"flatlab.{before}"] = f"flatlab.{room}.{after}"
+    return moves
+
+
+CURRENT = _moves()
+"""Today's names by former ones; what lies below a module or a package moved with it."""
+FORMER = {name: former for former, name in CURRENT.items()}
 
 
 def _mapped(name: str, names: dict[str, str]) -> str:
@@ -59,12 +74,17 @@ def _mapped(name: str, names: dict[str, str]) -> str:
 
 def former(module: str) -> str:
     """The name by which fingerprints know a module."""
-    return _mapped(module, MOVED)
+    return _mapped(module, FORMER)
 
 
 def current(module: str) -> str:
     """Where a module lies today that a study imports by its former name, or by today's."""
-    return _mapped(module, CURRENT)
+    return module if is_current(module) else _mapped(module, CURRENT)
+
+
+def is_current(module: str) -> bool:
+    """Whether a name is one of today's, although it begins like a former one."""
+    return any(f"{module}.".startswith(f"flatlab.{room}.") for room in ROOMS)
 
 
 class _Finder(MetaPathFinder, Loader):

@@ -42,9 +42,14 @@ def workflow_folder() -> Path:
     return installed if (installed / "Snakefile").is_file() else PACKAGE.parent
 
 
+HOMES = {"metrics": "families", "train": "lab/train"}
+"""Where the package keeps what lies in these folders of a study; in the others it lies alike."""
+
+
 def package_folder(name: str) -> Path:
     """Where the package has what a study has under this name: "networks", "train/layers"."""
-    return PACKAGE / ("lab" if name.startswith("train/") else "") / name
+    first, slash, rest = name.partition("/")
+    return PACKAGE / f"{HOMES.get(first, first)}{slash}{rest}"
 
 
 def key_of(folder: Path) -> str:
@@ -146,7 +151,10 @@ def file_of(module: str) -> Path | None:
     if parts[0] == "papers" and len(parts) > 1:
         roots, rest = study_folders("/".join(parts[:2])), parts[2:]
     else:
-        roots, rest = [*studies().values()], parts[parts[0] == "lab" :]
+        name = "/".join(parts)
+        for ours, home in HOMES.items():
+            name = re.sub(f"^{home}/", f"{ours}/", name)
+        roots, rest = [*studies().values()], name.split("/")
         if not any("/".join(rest).startswith(f"{name}/") for name in FOLDERS):
             return None
     for root in roots:

@@ -12,8 +12,8 @@ follow from those: of a linear layer it is Gamma^l x^l^T.
 which no exact result is possible; `hooks` handles parameters that the rules do not cover.
 """
 
-from flatlab.derivatives.engine import derivatives
-from flatlab.derivatives.errors import MeasureError
-from flatlab.derivatives.per_sample import Derivatives, Layer
+from flatlab.core.errors import MeasureError
+from flatlab.derivatives.per_sample.engine import derivatives
+from flatlab.derivatives.per_sample.values import Derivatives, Layer
 
 __all__ = ["Derivatives", "Layer", "MeasureError", "derivatives"]

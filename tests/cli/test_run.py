@@ -138,7 +138,7 @@ def test_what_is_there_is_not_made_again_unless_code_or_settings_changed(small, 
     content = fingerprints._content
 
     def edited(module):
-        return content(module) + b"EDITED" * (module == "flatlab.metrics.accuracy")
+        return content(module) + b"EDITED" * (module == "flatlab.families.accuracy")
 
     monkeypatch.setattr(fingerprints, "_content", edited)
     fingerprints.fingerprint.cache_clear()

@@ -86,10 +86,10 @@ def test_an_edit_in_the_study_changes_exactly_what_uses_it(study):
 
 
 def test_the_papers_have_the_same_fingerprints_beside_a_study(study):
-    alone = fingerprint("flatlab.networks.mlp", "flatlab.metrics.geometry")
+    alone = fingerprint("flatlab.networks.mlp", "flatlab.families.geometry")
     forget()
     plan.Plan(CONFIG)
-    assert fingerprint("flatlab.networks.mlp", "flatlab.metrics.geometry") == alone
+    assert fingerprint("flatlab.networks.mlp", "flatlab.families.geometry") == alone
 
 
 def refused(study, *folders):

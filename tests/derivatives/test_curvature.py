@@ -7,13 +7,17 @@ import xarray as xr
 from torch import nn
 
 import flatlab
-from flatlab.derivatives.hessian_products import gauss_newton_product, hessian_product, trainable
-from flatlab.derivatives.lanczos import RESIDUAL, largest_eigenvalue
+from flatlab.derivatives.second_order.hessian_products import (
+    gauss_newton_product,
+    hessian_product,
+    trainable,
+)
+from flatlab.derivatives.second_order.lanczos import RESIDUAL, largest_eigenvalue
+from flatlab.families.hessian import Options, measure
 from flatlab.lab.train import train_packs
 from flatlab.losses import loss_of
-from flatlab.metrics._measure_pack import measure_pack
-from flatlab.metrics._quantity import Samples, Settings
-from flatlab.metrics.hessian import Options, measure
+from flatlab.measuring.grid import measure_pack
+from flatlab.measuring.quantity import Samples, Settings
 from tests.lab.train.packs import images, settings
 from tests.networks.small_networks import LOSSES
 from tests.refusals import refused

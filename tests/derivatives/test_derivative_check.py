@@ -9,9 +9,9 @@ from torch.nn import functional as F
 
 import flatlab
 from flatlab.core.registry import imported, keys_of, measures_samples
-from flatlab.derivatives import derivative_check
-from flatlab.derivatives.derivative_check import check_derivatives
-from flatlab.derivatives.differences import STEPS, VALUE_STEPS, Point, compared
+from flatlab.derivatives.checks import derivative_check
+from flatlab.derivatives.checks.derivative_check import check_derivatives
+from flatlab.derivatives.checks.differences import STEPS, VALUE_STEPS, Point, compared
 from flatlab.losses import loss_of
 from tests.refusals import refused
 from tests.synthetic.differences import hessian_by_differences

@@ -5,8 +5,8 @@ import warnings
 
 import pytest
 
-from flatlab.derivatives import forecast
-from flatlab.derivatives.forecast import Forecast, duration
+from flatlab.core import forecast
+from flatlab.core.forecast import Forecast, duration
 
 
 @pytest.mark.parametrize(("step", "said"), [(0.5, False), (2.0, True)])

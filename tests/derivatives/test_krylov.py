@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from flatlab.derivatives import krylov
-from flatlab.derivatives.lanczos import largest_eigenvalue
-from flatlab.derivatives.quadrature import density, quadrature
+from flatlab.derivatives.second_order import krylov
+from flatlab.derivatives.second_order.lanczos import largest_eigenvalue
+from flatlab.derivatives.second_order.quadrature import density, quadrature
 
 SIZE = 200
 

@@ -6,12 +6,13 @@ import torch
 from torch import nn
 
 import flatlab
-from flatlab.derivatives import matrices
-from flatlab.derivatives import sample_gradients as of_samples
-from flatlab.derivatives.memory import held_while
-from flatlab.derivatives.second_pass import SecondPass, with_second_pass
-from flatlab.losses import _positions, loss_of
-from flatlab.metrics import hessian, sharpness, spectrum
+from flatlab.derivatives.per_sample.memory import held_while
+from flatlab.derivatives.second_order import matrices
+from flatlab.derivatives.second_order import sample_gradients as of_samples
+from flatlab.derivatives.second_order.second_pass import SecondPass, with_second_pass
+from flatlab.families import hessian, sharpness, spectrum
+from flatlab.inputs import loss_positions as _positions
+from flatlab.losses import loss_of
 from tests.networks.small_networks import LOSSES, small, targets_for
 
 CONVOLUTIONS = {

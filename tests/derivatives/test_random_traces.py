@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from flatlab.derivatives import random_traces
-from flatlab.derivatives.hessian_products import hessian_product
-from flatlab.derivatives.random_traces import ROUND, orthonormalize, random_trace, signs
+from flatlab.derivatives.estimates import random_traces
+from flatlab.derivatives.estimates.random_traces import ROUND, orthonormalize, random_trace, signs
+from flatlab.derivatives.second_order.hessian_products import hessian_product
 from flatlab.losses import loss_of
 from tests.networks.small_networks import NETWORKS, OUTPUTS, many_outputs
 

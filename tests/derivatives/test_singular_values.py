@@ -9,15 +9,19 @@ import pytest
 import torch
 from torch import nn
 
-from flatlab.derivatives import golub_kahan
-from flatlab.derivatives import singular_values as spectra
-from flatlab.derivatives.golub_kahan import Jacobian, largest_singular_values, secant_slopes
-from flatlab.derivatives.norms import operator_norm, spectral_norm
+from flatlab.derivatives.jacobians import golub_kahan
+from flatlab.derivatives.jacobians.golub_kahan import (
+    Jacobian,
+    largest_singular_values,
+    secant_slopes,
+)
+from flatlab.derivatives.jacobians.norms import operator_norm, spectral_norm
+from flatlab.derivatives.per_sample.values import singular_values as spectra
+from flatlab.families import capacity, geometry
+from flatlab.families._capacity import norms as of_capacity
+from flatlab.families._geometry import values as of_geometry
 from flatlab.lab.train import train_packs
-from flatlab.metrics import capacity, geometry
-from flatlab.metrics._capacity import norms as of_capacity
-from flatlab.metrics._geometry import values as of_geometry
-from flatlab.metrics._measure_pack import measure_pack
+from flatlab.measuring.grid import measure_pack
 from tests.lab.train.packs import images, settings
 from tests.synthetic.packs import asked, of_split
 

@@ -14,8 +14,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flatlab.derivatives.engine import derivatives
-from flatlab.derivatives.isolation import preserving_state
+from flatlab.derivatives.checks.isolation import preserving_state
+from flatlab.derivatives.per_sample.engine import derivatives
 from tests.networks.measuring import quantities
 
 EXACT = 1e-10

@@ -2,7 +2,7 @@
 
 K the kernel as a matrix (output channels, the rest), T the convolution as a map of feature maps,
 U the patches of an input, one column per output position; J^l and Gamma^l as in
-`flatlab.metrics.geometry`.
+`flatlab.families.geometry`.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from hypothesis import strategies as st
 from torch import nn
 
-from flatlab.derivatives.norms import authors_norm, operator_norm, spectral_norm
+from flatlab.derivatives.jacobians.norms import authors_norm, operator_norm, spectral_norm
 from tests.laws.relations import Network, is_one, law
 
 EXACT = 1e-9

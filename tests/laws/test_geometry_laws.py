@@ -1,6 +1,6 @@
 """Relations between quantities that hold for every network, and for fully connected ones.
 
-W_l, x^l, J^l, Gamma^l as in `flatlab.metrics.geometry`; M inputs, N outputs; S(W_l), S(b_l) the
+W_l, x^l, J^l, Gamma^l as in `flatlab.families.geometry`; M inputs, N outputs; S(W_l), S(b_l) the
 sharpness of weights and biases; q_l the root mean square of 1 / ||x^l||.
 """
 

@@ -12,7 +12,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from torch import nn
 
-from flatlab.metrics.geometry import QUANTITIES
+from flatlab.families.geometry import QUANTITIES
 from tests.laws.relations import EXACT, law
 
 FACTORS = st.floats(0.1, 0.6) | st.floats(1.7, 10)

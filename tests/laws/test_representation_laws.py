@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import flatlab
-from flatlab.metrics.representations import QUANTITIES
+from flatlab.families.representations import QUANTITIES
 from tests.laws.relations import EXACT, Network, in_order, law
 from tests.refusals import refused
 

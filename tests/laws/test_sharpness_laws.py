@@ -13,7 +13,7 @@ from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 import flatlab
-from flatlab.metrics.sharpness import SMALLEST_RADII
+from flatlab.families.sharpness import SMALLEST_RADII
 from tests.laws.relations import law
 
 SCALE_FREE = [name for name in SMALLEST_RADII if "standard" not in name]

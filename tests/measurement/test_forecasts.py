@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 import flatlab
+from flatlab.core import forecast
+from flatlab.core.forecast import Forecast
 from flatlab.core.registry import keys_of, measures_samples
-from flatlab.derivatives import forecast, hooks
-from flatlab.derivatives.forecast import Forecast
+from flatlab.derivatives.per_sample.values import hooks
 from tests.networks.small_networks import small
 
 FORWARD_PASSES = {"prediction", "diagonal", "linear"}

@@ -7,8 +7,8 @@ import xarray as xr
 
 import flatlab
 from flatlab.data._tensors import Split, prepare
-from flatlab.metrics import geometry
-from flatlab.metrics._measure_pack import measure_pack
+from flatlab.families import geometry
+from flatlab.measuring.grid import measure_pack
 from tests.lab.train.packs import small
 from tests.measurement.comparing import ALL_COSTLY, close
 from tests.synthetic.packs import about, asked, networks, of_split, weights_of

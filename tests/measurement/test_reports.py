@@ -11,7 +11,7 @@ from torch import nn
 
 import flatlab
 from flatlab.core import store
-from flatlab.metrics import geometry
+from flatlab.families import geometry
 from tests.measurement.comparing import ALL_COSTLY, Spy, assert_same_state, close, same, state
 from tests.refusals import refused
 

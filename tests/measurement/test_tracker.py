@@ -150,7 +150,7 @@ def test_without_families_the_largest_eigenvalue_of_few_samples_is_measured():
 
 
 def test_derivatives_are_checked_once(monkeypatch):
-    from flatlab.metrics import _checked
+    from flatlab.measuring import preflight as _checked
 
     x, y = data()
     checks, check = [], _checked.check_derivatives

@@ -9,9 +9,9 @@ from torch import nn
 from torch.nn import functional
 
 from flatlab.data._tensors import prepare
+from flatlab.families import accuracy
 from flatlab.losses import loss_of
-from flatlab.metrics import accuracy
-from flatlab.metrics._quantity import settings_of
+from flatlab.measuring.quantity import settings_of
 from flatlab.networks import build
 from tests.lab.train.packs import images, small
 

@@ -7,8 +7,8 @@ from torch import nn
 from torch.func import functional_call, jacrev
 
 import flatlab
-from flatlab.derivatives.random_perturbations import loss_changes, random_gauss_newton
-from flatlab.metrics.adaptive import QUANTITIES, _of_sharpness
+from flatlab.derivatives.estimates.random_perturbations import loss_changes, random_gauss_newton
+from flatlab.families.adaptive import QUANTITIES, _of_sharpness
 from tests.refusals import refused
 
 SEEDS = range(2)

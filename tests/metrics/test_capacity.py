@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 import flatlab
-from flatlab.metrics._capacity.pac_bayes import noise_tolerance
-from flatlab.metrics._capacity.table import DISTANCES, QUANTITIES
-from flatlab.metrics._measure_pack import measure_pack
+from flatlab.families._capacity.pac_bayes import noise_tolerance
+from flatlab.families._capacity.table import DISTANCES, QUANTITIES
+from flatlab.measuring.grid import measure_pack
 from flatlab.networks import build
 from tests.networks.small_networks import LINEAR, LOSSES, PIECEWISE_LINEAR, small, targets_for
 from tests.refusals import refused

@@ -8,11 +8,12 @@ import torch
 from torch import nn
 
 import flatlab
+from flatlab.families import Samples
+from flatlab.families.feature_robustness import _turned
+from flatlab.families.representativeness import radii_of
 from flatlab.losses import loss_of
-from flatlab.metrics import Samples, _checked
-from flatlab.metrics._quantity import settings_of
-from flatlab.metrics.feature_robustness import _turned
-from flatlab.metrics.representativeness import radii_of
+from flatlab.measuring import preflight as _checked
+from flatlab.measuring.quantity import settings_of
 from flatlab.simulations._ridge import one_coordinate
 from tests.networks.small_networks import LINEAR, LOSSES, small, targets_for, total_loss
 from tests.refusals import refused

@@ -10,8 +10,8 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import flatlab
-from flatlab.derivatives.layer_curvature import DENSE, largest_of_blocks
-from flatlab.derivatives.piecewise import piecewise_linear
+from flatlab.derivatives.second_order.layer_curvature import DENSE, largest_of_blocks
+from flatlab.derivatives.second_order.piecewise import piecewise_linear
 from flatlab.simulations import _ridge
 from tests.networks import small_networks as networks
 from tests.networks.small_networks import LINEAR, LOSSES, flatness, hessian, small, targets_for

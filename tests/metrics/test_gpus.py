@@ -12,10 +12,11 @@ from torch import nn
 
 import flatlab
 from flatlab import MeasureError
-from flatlab.derivatives import memory
-from flatlab.derivatives.isolation import preserving_state
+from flatlab.derivatives.checks.isolation import preserving_state
+from flatlab.derivatives.per_sample.values import memory
+from flatlab.families import capacity
 from flatlab.lab.train.initializations import draw
-from flatlab.metrics import _measure_zoo, capacity
+from flatlab.measuring import zoo as _measure_zoo
 from flatlab.networks import build, seeded
 
 
@@ -39,7 +40,7 @@ def test_the_package_sets_the_workspace_of_cublas_before_torch_can_look_at_it():
 
 PRECISION = """
 import json, os, sys
-import torch, xarray, flatlab, flatlab.metrics.geometry, flatlab.metrics._measure
+import torch, xarray, flatlab, flatlab.families.geometry, flatlab.api.measure
 from flatlab.precision import float32_products
 from flatlab.lab.train.determinism import deterministic_arithmetic
 from torch import nn

@@ -9,10 +9,10 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import flatlab
-from flatlab.derivatives.lanczos import RESIDUAL
+from flatlab.derivatives.second_order.lanczos import RESIDUAL
+from flatlab.families import jacobian
+from flatlab.families.jacobian import softmax_norms
 from flatlab.losses import loss_of
-from flatlab.metrics import jacobian
-from flatlab.metrics.jacobian import softmax_norms
 from tests.networks import small_networks as networks
 from tests.networks.small_networks import LINEAR, LOSSES, small, targets_for
 from tests.refusals import refused

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 import flatlab
-from flatlab.metrics.sharpness import SMALLEST_RADII, normalized
+from flatlab.families.sharpness import SMALLEST_RADII, normalized
 from tests.refusals import refused
 
 AVERAGES = [name for name in SMALLEST_RADII if name.startswith("average")]

@@ -7,8 +7,8 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import flatlab
-from flatlab.derivatives import matrices
-from flatlab.derivatives.hessian_products import empirical_fisher_product
+from flatlab.derivatives.second_order import matrices
+from flatlab.derivatives.second_order.hessian_products import empirical_fisher_product
 from flatlab.losses import loss_of
 from tests.networks.small_networks import LOSSES, small
 from tests.refusals import refused

@@ -6,6 +6,7 @@ import torch
 import yaml
 from torch.nn.utils import parameters_to_vector
 
+from flatlab.api.measure import measure
 from flatlab.core.registry import experiment_files
 from flatlab.core.schema import PlanError, convert
 from flatlab.data import load
@@ -17,10 +18,9 @@ from flatlab.lab.tables.correlations import correlate
 from flatlab.lab.tables.runs import collect
 from flatlab.lab.tables.selection import end_of_training
 from flatlab.lab.train import train_packs
-from flatlab.metrics import _measure_transformed
-from flatlab.metrics._measure import measure
-from flatlab.metrics._measure_pack import measure_pack
-from flatlab.metrics._measure_transformed import measure_transformed
+from flatlab.measuring import transformed as _measure_transformed
+from flatlab.measuring.grid import measure_pack
+from flatlab.measuring.transformed import measure_transformed
 from flatlab.networks import _transformations, build
 
 GRID = experiment_files()["mlp-grid"]
@@ -173,8 +173,8 @@ def test_only_jobs_that_transform_depend_on_it(grids):
     for before, after, family in zip(plain, more, FAMILIES, strict=True):
         again = family != "accuracy"
         assert (before.settings == after.settings, before.code == after.code) == (not again,) * 2
-    assert "flatlab.networks._transformations" not in closure("flatlab.metrics._measure_pack")
-    assert "flatlab.networks._transformations" in closure("flatlab.metrics._measure_transformed")
+    assert "flatlab.networks._transformations" not in closure("flatlab.measuring.grid")
+    assert "flatlab.networks._transformations" in closure("flatlab.measuring.transformed")
 
 
 def test_each_kind_changes_the_weights():

@@ -1,9 +1,9 @@
 """The quantities of the family `geometry` as numpy arrays."""
 
-from flatlab.derivatives.isolation import preserving_state
+from flatlab.derivatives.checks.isolation import preserving_state
+from flatlab.families import geometry
 from flatlab.losses import half_mse
-from flatlab.metrics import geometry
-from flatlab.metrics._quantity import Samples, settings_of
+from flatlab.measuring.quantity import Samples, settings_of
 
 COSTLY = ("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
 

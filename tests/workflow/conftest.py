@@ -28,7 +28,7 @@ SOURCES = (
 )
 
 KEPT = {
-    "flatlab/metrics/[a-z]*.py": {"accuracy.py", "geometry.py"},
+    "flatlab/families/[a-z]*.py": {"accuracy.py", "geometry.py"},
     "papers/*/metrics/*.py": set(),
     "papers/*/experiments/*.yaml": {"mlp-grid.yaml"},
 }

@@ -330,7 +330,7 @@ class Measure(Strict, frozen=True, kw_only=True):
     FOLDERS: ClassVar[dict[str, str]] = {"families": "metrics"}
 
     families: Annotated[
-        list[str], means("files of flatlab/metrics; those joined by + are measured by one job")
+        list[str], means("files of flatlab/families; those joined by + are measured by one job")
     ]
     optional: Annotated[
         list[str],

@@ -189,7 +189,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
                 first = again.families[0] in families  # the job that stores the change of outputs
                 again = replace(again, families=families)
                 settings["transformations"] = {**plain(again), "outputs": first}
-                roots.append("flatlab.metrics._measure_transformed")
+                roots.append("flatlab.measuring.transformed")
         return PlannedJob(
             inputs={**{name: trained[name] for name in weights}, "data": self.data_file(chosen)},
             settings=settings,
@@ -322,7 +322,7 @@ def measure_roots(pack: Pack, family: str, options: Mapping[str, Any]) -> list[s
         for option, folder in options_of("metrics", name).FOLDERS.items():
             if key := options[name][option]:
                 roots.append(module_of(folder, key))
-    return ["flatlab.metrics._measure_pack", *roots]
+    return ["flatlab.measuring.grid", *roots]
 
 
 def sources_of(packs: Iterable[Pack], source: Source, find: LoadExperiment) -> dict[str, Grid]:
@@ -394,9 +394,9 @@ def measure(job: RunningJob) -> Dataset:
         from flatlab.data._dataset import folder_of
 
         if "transformations" in job.params.settings:
-            from flatlab.metrics._measure_transformed import measure_transformed as measure_pack
+            from flatlab.measuring.transformed import measure_transformed as measure_pack
         else:
-            from flatlab.metrics._measure_pack import measure_pack
+            from flatlab.measuring.grid import measure_pack
     files = job.input.weights, job.input.get("dense")  # of families at the end alone there is none
     weights = [TrainedPack.load(path) for path in files if path]
     raw = load_dataset(job.input.data)

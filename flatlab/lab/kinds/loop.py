@@ -112,7 +112,7 @@ def train(job: RunningJob) -> None:
     with quick_imports():
         import torch
 
-        from flatlab.derivatives.errors import MeasureError
+        from flatlab.core.errors import MeasureError
         from flatlab.lab.kinds.user_networks.code import called, function_of
 
     settings = job.params.settings

@@ -209,7 +209,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         if file.hyperparameters:
             settings["hyperparameters"] = file.hyperparameters
             settings["levels"] = file.levels
-        roots = ["flatlab.metrics._measure_zoo", "flatlab.losses.cross_entropy"]
+        roots = ["flatlab.measuring.zoo", "flatlab.losses.cross_entropy"]
         roots += [module_of("metrics", name) for name in joined(family)]
         inputs: dict[str, str | list[str]] = {}
         if self.grid:
@@ -237,7 +237,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         else:
             pretrained = plain(self.file.pretrained)
             settings |= {"pretrained": pretrained, "jobs": self.file.jobs, "part": number}
-            roots.append("flatlab.metrics._pretrained")
+            roots.append("flatlab.measuring.pretrained")
         code = fingerprint(*roots)
         return PlannedJob(inputs=inputs, settings=settings, code=code, gpu=True, kind=self.key)
 
@@ -295,7 +295,7 @@ def measure(job: RunningJob) -> Dataset:
 
     with quick_imports():
         from flatlab.data._dataset import folder_of
-        from flatlab.metrics._measure_zoo import measure_zoo
+        from flatlab.measuring.zoo import measure_zoo
 
     folder = folder_of(job.config.get("data_folder"))
     identity = {"settings": job.params.settings, "code": job.params.code}

@@ -129,7 +129,7 @@ def labels_of(columns: Iterable[str]) -> dict[str, str]:
 def _labels(*_of_studies: Path) -> dict[str, str]:
     """All labels by quantity: the keywords `label` in the families' dictionaries of quantities."""
     labels = {}
-    folders = (PACKAGE / "metrics", *study_folders("metrics"))
+    folders = (PACKAGE / "families", *study_folders("metrics"))
     for path in [path for folder in folders for path in sorted(folder.rglob("*.py"))]:
         for table in assignments(path).values():
             entries = (

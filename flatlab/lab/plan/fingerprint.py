@@ -26,7 +26,7 @@ from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
-from flatlab.core.former_names import current, former
+from flatlab.core.former_names import ROOMS, current, former
 from flatlab.core.registry import PACKAGE, file_of, syntax
 from flatlab.core.studies import module_of_study, studies
 
@@ -34,8 +34,8 @@ from flatlab.core.studies import module_of_study, studies
 # the results of a job; the format of stored files has its own version. By former names: kinds of
 # experiments, which plan, were `flatlab.experiments`.
 EXCLUDED = (
-    *("flatlab", "flatlab.plan", "flatlab.experiments", "flatlab.store", "flatlab.jobs"),
-    *("flatlab.cli", "flatlab.version"),
+    *("flatlab", "flatlab.core", "flatlab.plan", "flatlab.experiments", "flatlab.store"),
+    *("flatlab.jobs", "flatlab.cli", "flatlab.version"),
 )
 
 QUANTITIES = "flatlab.metrics"
@@ -55,7 +55,7 @@ def fingerprint(*roots: str) -> str:
 def _content(module: str) -> bytes:
     empty = is_catalogue(module) or _is_folder(module)
     tree = ast.Module([], []) if empty else syntax(_file(module))
-    texts = ("label",) if f"{module}.".startswith(f"{QUANTITIES}.") else ()
+    texts = ("label",) if f"{former(module)}.".startswith(f"{QUANTITIES}.") else ()
     return f"{former(module)}\n{_canonical(tree, texts)}\n".encode() + _data(module, tree)
 
 
@@ -81,14 +81,19 @@ def closure(*roots: str) -> frozenset[str]:
             continue
         modules.add(module)
         waiting += _imports(module)
-        waiting.append(module.rpartition(".")[0])  # importing a module runs its package
+        # Importing a module runs its package: the one that it was in.
+        waiting.append(current(former(module).rpartition(".")[0]))
     return frozenset(modules)
 
 
 def _excluded(module: str) -> bool:
     name = former(module)
-    return not module or any(
-        name == each or (each != "flatlab" and name.startswith(f"{each}.")) for each in EXCLUDED
+    return (
+        not module
+        or module.removeprefix("flatlab.") in ROOMS
+        or any(
+            name == each or (each != "flatlab" and name.startswith(f"{each}.")) for each in EXCLUDED
+        )
     )
 
 
@@ -177,7 +182,7 @@ def _fields(node: Any, texts: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
         if name == "body" and isinstance(value, list):
             # A module that moved would train every network again, as would isort, which puts its
             # import in another place.
-            value = _by_former_names([child for child in value if not _is_text(child, texts)])
+            value = [child for child in value if not _is_text(child, texts)]
         elif name == "values" and isinstance(node, ast.JoinedStr):
             # Python 3.12 parses f-strings anew: under 3.11 the same file had another hash.
             value = _joined(node.values)
@@ -195,6 +200,8 @@ def _fields(node: Any, texts: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
             value = []
         # Fields without a value differ between versions of Python, which add some. `kind` is the u
         # of u"text", `type_comment` a comment.
+        if name in ("body", "orelse", "finalbody") and isinstance(value, list):
+            value = _by_former_names(value)
         if value is not None and value != [] and name not in ("kind", "type_comment"):
             yield name, value
 
@@ -206,13 +213,15 @@ def _by_former_names(body: list[Any]) -> list[Any]:
         if not is_ours:
             result += nodes
             continue
+        plain: dict[str, ast.ImportFrom] = {}
         parts = [part for node in nodes for part in _under_former_names(node)]
         for part in sorted(parts, key=lambda each: str(each.module)):
-            before = result[-1] if result else None
-            if before in parts and before.module == part.module == "flatlab":
-                before.names = sorted([*before.names, *part.names], key=lambda each: each.name)
-            else:
+            renames = any(alias.asname for alias in part.names)
+            first = part if renames else plain.setdefault(str(part.module), part)
+            if first is part:
                 result.append(part)
+            else:  # what one statement imported
+                first.names = sorted([*first.names, *part.names], key=lambda each: each.name)
     return result
 
 
@@ -221,7 +230,8 @@ def _under_former_names(node: ast.ImportFrom) -> Iterator[ast.ImportFrom]:
     names: dict[str, list[ast.alias]] = {}
     for alias in node.names:
         origin, _, name = former(f"{node.module}.{alias.name}").rpartition(".")
-        names.setdefault(origin, []).append(ast.alias(name, alias.asname))
+        called = None if alias.asname == name else alias.asname
+        names.setdefault(origin, []).append(ast.alias(name, called))
     yield from (ast.ImportFrom(origin, names[origin], 0) for origin in names)
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from flatlab.derivatives.errors import MeasureError
-from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings, only_layer
+from flatlab.core.errors import MeasureError
+from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings, only_layer
 from flatlab.networks.diagonal_linear import Diagonal
 
 SOURCE = "andriushchenko2023 Sec. 5.2"

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, one_hot, pad
 
-from flatlab.derivatives.errors import MeasureError
-from flatlab.metrics._quantity import Measured, Quantity, Samples, Settings, only_layer
+from flatlab.core.errors import MeasureError
+from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings, only_layer
 
 SOURCE = "andriushchenko2023 Eq. 1, Fig. 1"
 NEIGHBOURHOODS = ("ball", "adaptive-l2", "adaptive-linf")

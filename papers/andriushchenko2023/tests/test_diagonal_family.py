@@ -10,9 +10,9 @@ from torch import nn
 import flatlab
 from flatlab.data import load
 from flatlab.data._tensors import prepare
+from flatlab.families.accuracy import evaluated
+from flatlab.families.diagonal import SCALES
 from flatlab.losses import half_mse
-from flatlab.metrics.accuracy import evaluated
-from flatlab.metrics.diagonal import SCALES
 from flatlab.networks.diagonal_linear import Diagonal
 from tests.refusals import refused
 

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy, pad
 
 import flatlab
-from flatlab.metrics.linear import FACTORS, NEIGHBOURHOODS, RADII
+from flatlab.families.linear import FACTORS, NEIGHBOURHOODS, RADII
 from tests.refusals import refused
 
 WIDTH, SAMPLES = 3, 5

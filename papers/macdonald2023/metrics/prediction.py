@@ -6,9 +6,9 @@ For regressions whose test inputs are a fine grid.
 import torch
 from torch import nn
 
+from flatlab.core.errors import MeasureError
 from flatlab.data._tensors import Splits
-from flatlab.derivatives.errors import MeasureError
-from flatlab.metrics._quantity import Measured, Quantity, Settings
+from flatlab.measuring.quantity import Measured, Quantity, Settings
 
 SOURCE = "macdonald2023 Fig. 32"
 QUANTITIES = {

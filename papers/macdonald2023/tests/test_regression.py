@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch import nn
 
+from flatlab.core.errors import MeasureError
 from flatlab.core.registry import imported
 from flatlab.data import DataError, load
 from flatlab.data._tensors import prepare
-from flatlab.derivatives.errors import MeasureError
 from flatlab.lab.tables.networks import Networks
 from flatlab.lab.tables.runs import collect
 from flatlab.lab.train import TrainError, train_packs
 from flatlab.lab.train.initializations import draw
-from flatlab.metrics._measure_pack import measure_pack
+from flatlab.measuring.grid import measure_pack
 from flatlab.networks import Gaussian, build
 from flatlab.papers.macdonald2023._frequencies import FIRST_LAYER, GAUSSIAN
 from tests.lab.train.packs import DATA, GIVEN, images, settings, small

@@ -64,7 +64,7 @@ def table_of(grid, raw):
     """A grid trained and measured in this process: its table, and what each pack trained."""
     from flatlab.lab.tables.runs import collect
     from flatlab.lab.train import train_packs
-    from flatlab.metrics._measure_pack import measure_pack
+    from flatlab.measuring.grid import measure_pack
 
     trained, parts = {}, []
     for key in grid.packs:

@@ -12,7 +12,7 @@ from flatlab.core.options import options_of
 from flatlab.data import load as data
 from flatlab.data._tensors import prepare
 from flatlab.lab import plan
-from flatlab.metrics._pretrained import _hyperparameters
+from flatlab.measuring.pretrained import _hyperparameters
 from flatlab.networks import _timm as networks
 from flatlab.networks import build
 from tests.lab.kinds.experiments import changed, content_of, load, written

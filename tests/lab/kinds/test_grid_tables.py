@@ -12,10 +12,10 @@ import flatlab
 from flatlab.core import store
 from flatlab.data import corruptions, load
 from flatlab.data._tensors import prepare
+from flatlab.families.sharpness import SMALLEST_RADII
 from flatlab.lab.kinds.grid import measure, tabulate
 from flatlab.lab.plan.fingerprint import closure
 from flatlab.lab.train import train_packs
-from flatlab.metrics.sharpness import SMALLEST_RADII
 from flatlab.networks import build
 from tests.lab.kinds import experiments
 from tests.lab.kinds.experiments import changed, content_of, table_of, written
@@ -128,7 +128,7 @@ def test_only_what_measures_them_depends_on_them(grids):
     stages = [grid.measuring(pack, "accuracy") for grid in grids]
     assert "test_sets" not in stages[0].settings
     assert stages[0].code != stages[1].code
-    assert "flatlab.data.corruptions" not in closure("flatlab.metrics._measure_pack")
+    assert "flatlab.data.corruptions" not in closure("flatlab.measuring.grid")
     assert "flatlab.data.corruptions.blur" in closure("flatlab.data.corruptions")
 
 

@@ -9,7 +9,7 @@ import torch
 from flatlab.core.registry import imported, joined
 from flatlab.data import load
 from flatlab.lab import plan
-from flatlab.metrics._measure_pack import measure_pack
+from flatlab.measuring.grid import measure_pack
 from flatlab.networks import build
 from tests.lab.kinds import experiments
 

@@ -19,7 +19,7 @@ VERSIONS = ("3.11", "3.12", "3.13")
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """A made-up package: write(**{"metrics/geometry": "code"}), then fingerprints of it."""
+    """A made-up package: write(**{"families/geometry": "code"}), then fingerprints of it."""
     folder = tmp_path / "flatlab"
     monkeypatch.setattr(module, "PACKAGE", folder)
 
@@ -108,18 +108,18 @@ def test_code_counts(package, edited):
     ],
 )
 def test_imports_are_followed_through_modules_and_functions(package, line):
-    package({"metrics/geometry": "import flatlab.middle", "middle": line, "far/last": "x = 1"})
-    before = of("metrics.geometry")
+    package({"families/geometry": "import flatlab.middle", "middle": line, "far/last": "x = 1"})
+    before = of("families.geometry")
     package({"far/last": "x = 2"})
-    assert of("metrics.geometry") != before
+    assert of("families.geometry") != before
 
 
 def test_the_package_around_a_module_counts(package):
     """Importing a module runs the `__init__.py` of its folder."""
-    package({"metrics/geometry": "x = 1", "metrics/__init__": "y = 1"})
-    before = of("metrics.geometry")
-    package({"metrics/__init__": "y = 2"})
-    assert of("metrics.geometry") != before
+    package({"families/geometry": "x = 1", "families/__init__": "y = 1"})
+    before = of("families.geometry")
+    package({"families/__init__": "y = 2"})
+    assert of("families.geometry") != before
 
 
 def test_circles_of_imports_end(package):
@@ -133,39 +133,39 @@ def test_circles_of_imports_end(package):
 def test_planning_storing_and_the_command_line_do_not_count(package, excluded):
     name = excluded.removesuffix("/__init__").replace("/", ".")
     root = "import flatlab\n" if name == "__init__" else f"import flatlab.{name}\n"
-    package({"metrics/geometry": root, excluded: "x = 1"})
-    before = of("metrics.geometry")
-    package({excluded: "x = 2\nimport flatlab.metrics.accuracy", "metrics/accuracy": "z = 3"})
-    assert of("metrics.geometry") == before
+    package({"families/geometry": root, excluded: "x = 1"})
+    before = of("families.geometry")
+    package({excluded: "x = 2\nimport flatlab.families.accuracy", "families/accuracy": "z = 3"})
+    assert of("families.geometry") == before
 
 
 def test_files_that_a_module_reads_count(package):
-    package({"metrics/table": 'READS = "printed/*.csv"', "metrics/other": "A = 1"})
-    folder = module.PACKAGE / "metrics/printed"
+    package({"families/table": 'READS = "printed/*.csv"', "families/other": "A = 1"})
+    folder = module.PACKAGE / "families/printed"
     folder.mkdir()
     found = []
     for content in ("1,2", "1,3"):
         (folder / "table1.csv").write_text(content)
         forget()
-        found.append((of("metrics.table"), of("metrics.other")))
+        found.append((of("families.table"), of("families.other")))
     (table, other), (table_then, other_then) = found
     assert table != table_then
     assert other == other_then
 
 
 def test_an_unrelated_module_does_not_count(package):
-    package({"metrics/geometry": "x = 1", "metrics/accuracy": "y = 1", "plane": "z = 1"})
-    before = of("metrics.geometry")
-    package({"metrics/accuracy": "y = 2", "plane": "z = 2"})
-    assert of("metrics.geometry") == before
+    package({"families/geometry": "x = 1", "families/accuracy": "y = 1", "plane": "z = 1"})
+    before = of("families.geometry")
+    package({"families/accuracy": "y = 2", "plane": "z = 2"})
+    assert of("families.geometry") == before
 
 
 def test_a_module_whose_name_starts_like_an_excluded_one_counts(package):
-    package({"metrics/geometry": "import flatlab.planes, flatlab.storage", "storage": "x = 1"})
+    package({"families/geometry": "import flatlab.planes, flatlab.storage", "storage": "x = 1"})
     package({"planes": "x = 1"})
-    before = of("metrics.geometry")
+    before = of("families.geometry")
     package({"planes": "x = 2"})
-    assert of("metrics.geometry") != before
+    assert of("families.geometry") != before
 
 
 CATALOGUE = '"""What there is."""\nfrom flatlab.far.last import thing\n__all__ = ["thing"]\n'
@@ -220,7 +220,7 @@ def test_no_module_imports_through_a_catalogue():
 
 DIFFICULT = r'''
 from __future__ import annotations
-import flatlab.metrics.other
+import flatlab.families.other
 text = f"{x!r:>{width}} {y:.2f} {{}} {z = } \N{BULLET}" "and" f"{'a' if b else 'c'}" u"old"
 raw = b"\x00" rb"\d", r"\d", u"old"
 same = f"a{'b'}c" f"{d}" "e"
@@ -285,7 +285,7 @@ def test_every_python_gives_the_same_fingerprints(package, version, tmp_path):
     python = interpreter(version)
     shutil.rmtree(tmp_path / "flatlab")
     shutil.copytree(ROOT / "flatlab", tmp_path / "flatlab")
-    package({"difficult": DIFFICULT, "metrics/other": "x = 1"})
+    package({"difficult": DIFFICULT, "families/other": "x = 1"})
     files = [path.relative_to(tmp_path) for path in (tmp_path / "flatlab").rglob("*.py")]
     roots = sorted(".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in files)
     assert len(roots) > 20

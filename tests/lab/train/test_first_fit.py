@@ -13,7 +13,7 @@ from flatlab.lab.tables.runs import collect
 from flatlab.lab.tables.selection import at_first_fit, end_of_training
 from flatlab.lab.train import TrainError, train_packs
 from flatlab.lab.train.modes import MODES
-from flatlab.metrics._measure_pack import measure_pack
+from flatlab.measuring.grid import measure_pack
 from flatlab.networks import build
 from tests.lab.train.packs import GIVEN, images, interrupted, only, same, same_bytes, settings
 

@@ -5,8 +5,8 @@ import pytest
 from numpy.linalg import eigvalsh, norm
 from torch import nn
 
-from flatlab.metrics._measure import measure
-from flatlab.metrics.geometry import QUANTITIES
+from flatlab.api.measure import measure
+from flatlab.families.geometry import QUANTITIES
 from tests.metrics.geometry.architectures import EXACT, GENERIC, LEFT_OUT, ROUNDING, ZOO, network
 from tests.metrics.geometry.reference import operator_of, reference
 from tests.networks.measuring import COSTLY

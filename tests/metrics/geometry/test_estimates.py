@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 import flatlab
-import flatlab.derivatives.probe
-from flatlab.derivatives import output_blocks
-from flatlab.metrics._accuracy import RESIDUAL
-from flatlab.metrics._geometry.estimates import ESTIMATED
+import flatlab.derivatives.per_sample.probe
+from flatlab.derivatives.per_sample.values import output_blocks
+from flatlab.families._accuracy import RESIDUAL
+from flatlab.families._geometry.estimates import ESTIMATED
 from tests.networks.small_networks import LENGTH, NETWORKS, OUTPUTS, many_outputs, transformer
 from tests.refusals import refused
 
@@ -72,7 +72,7 @@ def test_blocks_of_outputs_give_what_all_at_once_give(name, loss, monkeypatch):
     exact = flatlab.measure(model, x, costly=costly, relative_flatness_loss=loss)
     monkeypatch.setattr(output_blocks, "limit", lambda *_: 0)
     refused("40 outputs need", flatlab.measure, model, x, memory=1)
-    numbers = flatlab.derivatives.probe.probe(model, x)
+    numbers = flatlab.derivatives.per_sample.probe.probe(model, x)
     rows = 8 * numbers.numbers * 8
     grams = 8 * OUTPUTS * min(OUTPUTS, numbers.numbers) * (len(numbers.layers) + 2)
     monkeypatch.setattr(output_blocks, "limit", lambda *_: grams + 7 * rows)  # blocks of 7
@@ -94,7 +94,7 @@ def test_what_is_asked_for_alone_is_the_same(name, quantities, blocks, monkeypat
     model, x = many_outputs(name)
     exact, memory = flatlab.measure(model, x), None
     if blocks:
-        numbers = flatlab.derivatives.probe.probe(model, x).numbers
+        numbers = flatlab.derivatives.per_sample.probe.probe(model, x).numbers
         grams = 16 * OUTPUTS * min(OUTPUTS, numbers) * (quantities != ["sharpness"])
         monkeypatch.setattr(output_blocks, "limit", lambda *_: grams + 7 * 8 * 8 * numbers)
         memory = 1

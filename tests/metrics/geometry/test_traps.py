@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from flatlab.metrics._measure_pack import measure_pack
-from flatlab.metrics.geometry import QUANTITIES
+from flatlab.families.geometry import QUANTITIES
+from flatlab.measuring.grid import measure_pack
 from tests.lab.train.packs import small
 from tests.synthetic.packs import about, asked, networks, weights_of
 

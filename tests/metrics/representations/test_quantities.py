@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 import flatlab
-from flatlab.derivatives.feature_maps import FeatureMaps
-from flatlab.derivatives.probe import probe
+from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
+from flatlab.derivatives.per_sample.probe import probe
 from tests.metrics.geometry.architectures import network
 from tests.metrics.representations.reference import quantities
 from tests.networks.small_networks import LINEAR, small
@@ -65,7 +65,7 @@ def test_forward_and_backward_derivatives_agree(name, way, monkeypatch):
     model, inputs, labels = small(name)
     before = measured(model, inputs, labels)
     if way == "rows":
-        narrow = "flatlab.metrics._representations.spectra._fewer_rows"
+        narrow = "flatlab.families._representations.spectra._fewer_rows"
         monkeypatch.setattr(narrow, lambda *_: True)
     else:
         monkeypatch.setattr(FeatureMaps, "along", FeatureMaps._twice_back)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.workflow
 
 FIGURE = "flatlab/lab/figures/matrix.py"
 DECLARATION = "papers/chen2026/figures.py"
-FAMILY = "flatlab/metrics/geometry.py"
+FAMILY = "flatlab/families/geometry.py"
 TRAINING = "flatlab/lab/train/minibatches.py"
 MODEL = "flatlab/networks/mlp.py"
 
@@ -23,7 +23,7 @@ A_FAMILY = '''
 """A family of one quantity."""
 import numpy as np
 
-from flatlab.metrics._quantity import Measured, Quantity
+from flatlab.measuring.quantity import Measured, Quantity
 
 CHECKS = ()
 QUANTITIES = {"l1_norm": Quantity("sum of absolute weights", "1", "this test")}
@@ -51,7 +51,7 @@ def edit_the_family(lab):
 
 
 def add_a_family(lab):
-    (lab / "flatlab/metrics/l1_norm.py").write_text(A_FAMILY)
+    (lab / "flatlab/families/l1_norm.py").write_text(A_FAMILY)
     lab.rewrite_grid(lambda grid: grid["measure"]["families"].append("l1-norm"))
 
 

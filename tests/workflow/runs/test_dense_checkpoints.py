@@ -50,7 +50,7 @@ def test_dense_checkpoints_beyond_the_budget_go_when_they_are_measured(fresh):
     assert store.load_dataset(fresh / fresh.TABLE).sizes["checkpoint"] == 3
     fresh.has_nothing_to_do(fresh.TABLE)
     # A later change to a family trains again.
-    fresh.append("flatlab/metrics/accuracy.py", "CHANGED = 1")
+    fresh.append("flatlab/families/accuracy.py", "CHANGED = 1")
     jobs = fresh.snakemake("--dry-run").jobs
     assert "train_large lr0.1-b20-s0" in jobs
     assert "measure accuracy+geometry lr0.1-b20-s0" in jobs

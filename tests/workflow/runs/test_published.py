@@ -34,7 +34,7 @@ def test_published_tables_are_drawn_anew_and_follow_a_claim_and_a_figure_without
     run = lab.finish(lab.start("publish", "--again", program="flatlab"), succeeds=False)
     assert "make them with: snakemake published" in run.output
     # What computes the numbers has changed since: said, and drawn all the same.
-    lab.append("flatlab/metrics/accuracy.py", "CHANGED = 1")
+    lab.append("flatlab/families/accuracy.py", "CHANGED = 1")
     run = lab.snakemake("--cores", "1", "published")
     assert run.jobs == ["published", "redraw figH8", "reverify figH8"]
     [line] = [line for line in run.output.splitlines() if "other code" in line]

@@ -19,7 +19,7 @@ from flatlab.networks import _timm as networks
 pytestmark = pytest.mark.workflow
 ROOT = Path(__file__).resolve().parents[3]
 ZOO, GRID = (f"papers/chen2026/experiments/vision-{kind}.yaml" for kind in ("zoo", "grid"))
-SOURCES = ("flatlab/metrics/adaptive.py", ZOO, GRID)
+SOURCES = ("flatlab/families/adaptive.py", ZOO, GRID)
 TARGET = "chen2026_fig5"
 TABLE = "results/demo/tables/vision-zoo.zarr.zip"
 ANALYSIS = ("table vision-zoo", "draw fig5", "verify fig5", TARGET)

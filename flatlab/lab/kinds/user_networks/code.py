@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from flatlab.core.errors import MeasureError
 from flatlab.core.studies import module_of_study, studies
-from flatlab.derivatives.errors import MeasureError
 
 
 @contextlib.contextmanager

@@ -42,7 +42,7 @@ class Measure(Strict, frozen=True, kw_only=True):
     FOLDERS: ClassVar[dict[str, str]] = {"families": "metrics", "loss": "losses"}
 
     families: Annotated[
-        list[str], means("files of flatlab/metrics; those joined by + are measured by one job")
+        list[str], means("files of flatlab/families; those joined by + are measured by one job")
     ]
     loss: Annotated[str, means("that of the training, a file of flatlab/losses")] = "cross-entropy"
     samples: Annotated[

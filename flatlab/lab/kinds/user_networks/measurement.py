@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from flatlab.data._tensors import EVALUATED
+from flatlab.inputs.losses import loss_for
+from flatlab.inputs.prepare import prepared
 from flatlab.lab.kinds.user_networks.samples import Part
 from flatlab.losses._base import Loss, loss_of
-from flatlab.metrics._losses import loss_for
-from flatlab.metrics._prepared import prepared
 
 PASSED_ON = (
     *("output", "parameters", "ignore_index", "class_weights"),

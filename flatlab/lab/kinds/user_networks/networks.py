@@ -11,20 +11,20 @@ import torch
 import xarray as xr
 from torch import nn
 
+from flatlab.api.measure import measure
+from flatlab.core.errors import MeasureError, is_device_failure
 from flatlab.core.progress import Progress
 from flatlab.core.resume_state import ResumeState
 from flatlab.core.schema import OWN
 from flatlab.core.studies import studies
 from flatlab.data._dataset import DataError
-from flatlab.derivatives.errors import MeasureError, is_device_failure
-from flatlab.derivatives.memory import BUDGET
+from flatlab.derivatives.per_sample.memory import BUDGET
 from flatlab.lab.jobs.job import RunningJob
 from flatlab.lab.kinds.user_networks.code import called, function_of
 from flatlab.lab.kinds.user_networks.measurement import PASSED_ON, Measurement, performance
 from flatlab.lab.kinds.user_networks.samples import Part, parts_of_data
 from flatlab.lab.plan.run_records import RunRecords
 from flatlab.lab.tables.own_networks import Row, gather
-from flatlab.metrics._measure import measure
 from flatlab.networks._files import load_state
 
 

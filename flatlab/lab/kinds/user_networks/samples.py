@@ -16,9 +16,9 @@ from flatlab.data._arrays import RESIZED, Inputs, Samples, is_arrays, parts, par
 from flatlab.data._dataset import DataError, load
 from flatlab.data._folders import folders
 from flatlab.data._tensors import Split, prepare
+from flatlab.inputs.adapted import Structure
+from flatlab.inputs.batches import collected, of_samples
 from flatlab.lab.kinds.user_networks.code import called, function_of
-from flatlab.metrics._adapted import Structure
-from flatlab.metrics._batches import collected, of_samples
 
 TABLE = ".zarr.zip"
 """How the file of a data set ends that the workflow has prepared."""

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from flatlab.core import store
 from flatlab.core.resume_state import ResumeState
 from flatlab.lab.train import train_packs
-from flatlab.metrics import _measure_zoo
+from flatlab.measuring import zoo as _measure_zoo
 
 RADII = {"worst-adaptive-linf": [0.01, 0.02], "average-normalized-linf": [0.1]}
 SHARPNESS = {"sharpness_radii": RADII, "sharpness_steps": 3, "sharpness_draws": 3}

@@ -8,9 +8,10 @@ from torch import nn
 import flatlab
 from flatlab.data._tensors import prepare
 from flatlab.data.corruptions import test_set as corrupted_images
+from flatlab.families import accuracy
 from flatlab.losses import loss_of
-from flatlab.metrics import _measure_zoo, accuracy
-from flatlab.metrics._quantity import settings_of
+from flatlab.measuring import zoo as _measure_zoo
+from flatlab.measuring.quantity import settings_of
 from flatlab.networks import build
 from tests.lab.kinds.zoo.surveys import FAMILIES, SHARPNESS, networks_of_a_grid, surveyed
 from tests.lab.train import packs

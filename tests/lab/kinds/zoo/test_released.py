@@ -11,7 +11,7 @@ import flatlab
 from flatlab import data
 from flatlab.data._images import Images
 from flatlab.lab.tables.zoo import gather
-from flatlab.metrics import _pretrained
+from flatlab.measuring import pretrained as _pretrained
 from flatlab.networks import _published
 from tests.data.sentences import HANS, LABELS, MNLI, tsv
 from tests.lab.kinds.zoo.surveys import FAMILIES, SHARPNESS, surveyed

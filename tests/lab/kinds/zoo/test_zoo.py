@@ -15,7 +15,7 @@ from flatlab.data import DataError
 from flatlab.data._images import Images
 from flatlab.data._tensors import prepare
 from flatlab.lab.tables.zoo import gather
-from flatlab.metrics import _measure_zoo
+from flatlab.measuring import zoo as _measure_zoo
 from flatlab.networks import _timm as networks
 from flatlab.networks import build
 from tests.lab.kinds.zoo.surveys import networks_of_a_grid

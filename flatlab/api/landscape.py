@@ -1,0 +1,269 @@
+"""`flatlab.landscape` and `flatlab.barriers`: the loss along lines and planes of networks."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor, nn
+
+from flatlab.api import directions as _directions
+from flatlab.api.directions import Moved, State
+from flatlab.core.errors import MeasureError
+from flatlab.core.forecast import Forecast, ticked
+from flatlab.core.store import as_strings
+from flatlab.derivatives.checks.evaluation_mode import batch_norm as in_mode
+from flatlab.derivatives.checks.evaluation_mode import check_mode
+from flatlab.derivatives.checks.isolation import preserving_state
+from flatlab.inputs.losses import Weights
+from flatlab.measuring.evaluate import UNITS, Evaluated, evaluated
+from flatlab.measuring.preflight import measured
+from flatlab.measuring.quantity import settings_of
+from flatlab.version import __version__
+
+AXES = ("first", "second")
+"""The dimensions of a landscape."""
+MODES = ("eval", "train")
+
+
+def landscape(
+    model: nn.Module,
+    inputs: Any,
+    targets: Any = None,
+    *,
+    along: Literal["random", "eigenvectors"] | Sequence[nn.Module] = "random",
+    dimensions: int = 1,
+    span: tuple[float, float] | None = None,
+    points: int = 41,
+    batch_norm: Literal["eval", "train"] = "eval",
+    loss: str | Callable[[Tensor, Tensor], Tensor] = "half-mse",
+    class_weights: Weights | None = None,
+    seed: int = 0,
+    samples: int | None = None,
+    batch_size: int | None = None,
+    dtype: str | torch.dtype | None = None,
+    progress: bool = False,
+    **options: Any,
+) -> xr.Dataset:
+    """The loss of a network along a line, or on a plane.
+
+    model: the network, at the origin; it is left as it was.
+    inputs, targets, loss, class_weights, samples, batch_size, dtype: those of `flatlab.measure`.
+    along: `random`, normalized by filters: 1 is a direction as long as the network, filter by
+        filter; `eigenvectors` of the largest eigenvalues of the Hessian, of length 1; or one or two
+        other networks: on a line they are at 0 and 1; on a plane through three, the first axis
+        leads to the second network, which is at (1, 0), and the second axis is orthogonal and as
+        long as the first.
+    dimensions: 1 or 2, of `random` and `eigenvectors`; two networks have a line, three a plane.
+    span: the ends of all axes; None: -1 to 1, and -0.5 to 1.5 with other networks.
+    points: on each axis.
+    batch_norm: `eval`, running statistics, which lie on the line as the weights do; or `train`, the
+        statistics of all the samples at once.
+    seed: of random directions.
+    progress: show a bar.
+    options: those of the loss.
+
+    Returns a dataset with the dimensions `first` and, of a plane, `second`, and `loss` and, where
+    there are classes, `accuracy` on them; `network_first` and `network_second` are where the
+    networks are. Raises `MeasureError` for what cannot be measured.
+
+    >>> import torch, flatlab
+    >>> network = torch.nn.Linear(1, 1, bias=False).double()
+    >>> _ = torch.nn.init.ones_(network.weight)
+    >>> x, y = torch.tensor([[1.0]]), torch.tensor([[1.0]])
+    >>> line = flatlab.landscape(network, x, y, points=3)
+    >>> line["loss"].values.tolist()  # half of 1, 0, 1
+    [0.5, 0.0, 0.5]
+    """
+    networks = [] if isinstance(along, str) else list(along)
+    axes = len(networks) if networks else dimensions
+    _check(along, axes, points, batch_norm)
+    low, high = span or ((-0.5, 1.5) if networks else (-1.0, 1.0))
+    given: dict[str, Any] = {"samples": samples, "batch_size": batch_size, "dtype": dtype}
+    given["class_weights"] = class_weights
+    ready = _ready(model, inputs, targets, loss, options, batch_norm, given)
+    with preserving_state(model), preserving_state(ready.model):
+        others = [
+            _ready(other, inputs, targets, loss, options, batch_norm, given).model
+            for other in networks
+        ]
+        if networks:
+            directions, places = _between(ready.model, others)
+        else:
+            places = np.zeros((1, axes))
+            directions = (
+                _random(ready.model, axes, seed)
+                if along == "random"
+                else _eigenvectors(ready, axes, batch_norm, progress)
+            )
+        at = np.linspace(low, high, points)
+        values = _on_grid(ready, directions, [at] * axes, batch_norm, progress)
+    coordinates: dict[str, Any] = {axis: (axis, at, {"long_name": "share"}) for axis in AXES[:axes]}
+    coordinates |= {
+        f"network_{axis}": ("network", places[:, n]) for n, axis in enumerate(AXES[:axes])
+    }
+    about = {
+        "title": f"{type(model).__name__} on {len(ready.samples.inputs)} samples",
+        "along": along if isinstance(along, str) else "networks",
+        "batch_norm": batch_norm,
+        "directions": _named(along),
+        "flatlab_version": __version__,
+    }
+    variables = {
+        name: (AXES[:axes], array, dict(zip(("long_name", "units"), UNITS[name], strict=True)))
+        for name, array in values.items()
+    }
+    return xr.Dataset(variables, coordinates, about)
+
+
+def barriers(
+    networks: Sequence[nn.Module],
+    inputs: Any,
+    targets: Any = None,
+    *,
+    points: int = 25,
+    batch_norm: Literal["eval", "train"] = "eval",
+    loss: str | Callable[[Tensor, Tensor], Tensor] = "half-mse",
+    class_weights: Weights | None = None,
+    samples: int | None = None,
+    batch_size: int | None = None,
+    dtype: str | torch.dtype | None = None,
+    progress: bool = False,
+    **options: Any,
+) -> xr.Dataset:
+    """The barriers on the lines between networks, pair by pair.
+
+    networks: two or more with the same parameters; they are left as they were.
+    points: on each line, ends included.
+    The rest: as for `landscape`.
+
+    Returns a dataset with dimensions `network` and `other`. `barrier` is the largest excess of the
+    loss over the line between the losses of both networks (Frankle et al., 2020; Entezari et al.,
+    2022), 0 where there is none; `highest_at` is where on the line it is.
+    """
+    if len(networks) < 2:
+        raise MeasureError(f"barriers are between networks, and there are {len(networks)}")
+    if points < 3:
+        raise MeasureError(f"points={points}: a line with a barrier has at least 3")
+    count = len(networks)
+    height, place = np.zeros((count, count)), np.full((count, count), np.nan)
+    pairs = list(itertools.combinations(range(count), 2))
+    for a, b in ticked(pairs, "barriers", progress):
+        line = landscape(
+            networks[a],
+            inputs,
+            targets,
+            along=[networks[b]],
+            span=(0.0, 1.0),
+            points=points,
+            batch_norm=batch_norm,
+            loss=loss,
+            class_weights=class_weights,
+            samples=samples,
+            batch_size=batch_size,
+            dtype=dtype,
+            progress=progress,
+            **options,
+        )
+        share, values = line["first"].values, line["loss"].values
+        excess = values - ((1 - share) * values[0] + share * values[-1])
+        top = int(excess.argmax())
+        height[a, b] = height[b, a] = excess[top]
+        place[a, b], place[b, a] = share[top], 1 - share[top]
+    dims, names = ("network", "other"), as_strings([str(n) for n in range(count)])
+    variables = {
+        "barrier": (dims, height, {"long_name": "largest excess of the loss", "units": "loss"}),
+        "highest_at": (dims, place, {"long_name": "where on the line", "units": "1"}),
+    }
+    coordinates = {"network": names, "other": names}
+    return xr.Dataset(variables, coordinates, {"batch_norm": batch_norm, "points": points})
+
+
+def _check(along: Any, axes: int, points: int, mode: str) -> None:
+    if isinstance(along, str) and along not in ("random", "eigenvectors"):
+        raise MeasureError(f"along={along!r} is neither random nor eigenvectors nor networks")
+    if not isinstance(along, str) and not all(isinstance(each, nn.Module) for each in along):
+        raise MeasureError("along is random, eigenvectors, or a list of other networks")
+    if axes not in (1, 2):
+        raise MeasureError(f"a landscape has 1 or 2 dimensions, not {axes}")
+    if points < 2:
+        raise MeasureError(f"points={points}: an axis has at least 2")
+    if mode not in MODES:
+        raise MeasureError(f"batch_norm={mode!r} is unknown; known: {', '.join(MODES)}")
+
+
+def _named(along: Any) -> str:
+    if along == "random":
+        return "random, normalized by filters"
+    if along == "eigenvectors":
+        return "eigenvectors of the largest eigenvalues of the Hessian"
+    return f"from the network to {len(along)} others"
+
+
+def _ready(
+    model: nn.Module, inputs: Any, targets: Any, loss: Any, options: Any, mode: str, given: Any
+) -> Evaluated:
+    with in_mode(model, "eval"):
+        check_mode(model)
+    ready = evaluated(model, inputs, targets, loss, options=options, **given)
+    if mode == "train":
+        whole = max(len(ready.samples.inputs), 1)
+        return Evaluated(ready.model, ready.samples, ready.loss, ready.targets, whole)
+    return ready
+
+
+def _random(model: nn.Module, axes: int, seed: int) -> list[State]:
+    generator = torch.Generator().manual_seed(seed)
+    return [_directions.random_direction(model, generator) for _ in range(axes)]
+
+
+def _eigenvectors(ready: Evaluated, axes: int, mode: str, progress: bool) -> list[State]:
+    """Of the Hessian of the loss of these samples; signs are those of the largest entries."""
+    options = {"largest": axes, "eigenvectors": True, "batch_norm": mode}
+    settings = settings_of("spectrum", options, ready.loss, progress=progress)
+    found = measured("spectrum", ready.model, ready.samples, settings)
+    vectors = torch.from_numpy(found.values["largest_eigenvector"][0, 0])
+    if not vectors.isfinite().all():
+        raise MeasureError("the Hessian is not finite, so it has no eigenvectors")
+    signs = vectors.gather(1, vectors.abs().argmax(1, keepdim=True)).sign()
+    return [_directions.of_vector(ready.model, vector) for vector in vectors * signs]
+
+
+def _between(model: nn.Module, others: Sequence[nn.Module]) -> tuple[list[State], np.ndarray]:
+    """Directions, and where the networks are: (networks, axes)."""
+    first, *rest = (_directions.between(model, other) for other in others)
+    if not rest:
+        return [first], np.array([[0.0], [1.0]])
+    [other] = rest
+    length = _directions.inner(first, first, model)
+    if not length:
+        raise MeasureError("the first two networks are the same, so they span no plane")
+    share = _directions.inner(first, other, model) / length
+    across = {name: other[name] - share * first[name] for name in other}
+    height = (_directions.inner(across, across, model) / length) ** 0.5
+    if height < 1e-6:
+        raise MeasureError("the three networks lie on a line, so they span no plane")
+    second = {name: tensor / height for name, tensor in across.items()}
+    return [first, second], np.array([[0.0, 0.0], [1.0, 0.0], [share, height]])
+
+
+def _on_grid(
+    ready: Evaluated,
+    directions: Sequence[State],
+    axes: Sequence[np.ndarray],
+    mode: str,
+    progress: bool,
+) -> dict[str, np.ndarray]:
+    """Loss and accuracy at all points: (points) or (points, points)."""
+    moved, shape = Moved(ready.model, directions), tuple(map(len, axes))
+    values: dict[str, list[float]] = {}
+    grid = list(itertools.product(*axes))
+    with Forecast("landscape", len(grid) * ready.batches, progress) as forecast:
+        for point in grid:
+            network = moved.at(point)
+            with in_mode(network, mode):
+                for name, value in ready.values(network, forecast.tick).items():
+                    values.setdefault(name, []).append(value)
+    return {name: np.array(parts).reshape(shape) for name, parts in values.items()}

@@ -1,0 +1,240 @@
+"""`flatlab.measure`: families of quantities of one network on some samples."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+import xarray as xr
+from torch import Tensor, nn
+
+from flatlab.core.errors import MeasureError, is_device_failure
+from flatlab.core.forecast import Forecast
+from flatlab.core.options import checked, options_of
+from flatlab.core.registry import check_known, imported, keys_of, measures_samples
+from flatlab.core.schema import PlanError, plain, refuse_unknown
+from flatlab.core.store import as_strings
+from flatlab.derivatives.checks.isolation import preserving_state
+from flatlab.derivatives.per_sample.memory import available
+from flatlab.inputs.losses import Weights, loss_for, options_known, with_options
+from flatlab.inputs.prepare import Prepared, only, prepared
+from flatlab.losses._base import Loss
+from flatlab.measuring.preflight import measured
+from flatlab.measuring.quantity import Measured, Quantity, attributes, quantities_of, settings_of
+from flatlab.version import __version__
+
+ALL = "all"
+CHECKED = "checked derivatives"
+"""Their place among what families start from."""
+MIXED = (
+    "{}: derivatives with respect to inputs need real numbers, and some inputs are integers; "
+    "measure the part of the network behind them"
+)
+
+
+def measure(
+    model: nn.Module,
+    inputs: Any,
+    targets: Any = None,
+    *,
+    families: Sequence[str] = ("geometry",),
+    loss: str | Callable[[Tensor, Tensor], Tensor] = "half-mse",
+    class_weights: Weights | None = None,
+    samples: int | None = None,
+    output: str | int | None = None,
+    parameters: str | Sequence[str] | None = None,
+    batch_size: int | None = None,
+    dtype: str | torch.dtype | None = None,
+    seed: int = 0,
+    progress: bool = False,
+    initial: nn.Module | Mapping[str, Tensor] | None = None,
+    ignore_index: int = -100,
+    memory: int | None = None,
+    starts: dict[str, dict[str, Any]] | None = None,
+    **options: Any,
+) -> xr.Dataset:
+    """Measure a network on some samples.
+
+    model: maps (batch, ...) to (batch, N), each sample on its own: in evaluation mode where it
+        has batch norm or dropout. It is left exactly as it was. Outputs may also be (batch,),
+        (batch, positions, classes) or (batch, classes, height, width): f is then the vector of all
+        of them that count, and the loss the mean over these positions of all samples together.
+    inputs: (n, ...), numbers; for `geometry`, `jacobian`, `flatness`, and families that need no
+        derivatives with respect to them, such as `hessian`, also tokens. Or a
+        tuple or dictionary of several inputs, a dataset, or a loader: any iterable of batches, that
+        are tuples with targets last, or dictionaries or objects with `labels` or `targets`.
+    targets: (n,) classes or (n, N) values, for the families that need them. Classes are integers
+        of any width, booleans, or (n, N) integers of which one is 1. Batches bring their own.
+    families: files of flatlab/families, or "all": those that can be had of this network with these
+        samples; the attribute `left_out` says why others cannot. A quantity that several of them
+        have is that of the first one; "all" takes exact ones before estimates. One that has a name
+        in common with a quantity of other units has the family's name in front.
+    loss: a file of flatlab/losses, for quantities of a loss; or a function of outputs and targets
+        that is a mean or a sum over samples, for quantities that need no closed form of it.
+    class_weights: one for each class, of loss="cross-entropy": a mean over samples or positions
+        that is weighted by them, and divided by the sum of the weights, as in torch.
+    samples: how many to take, the first ones; None: all.
+    output: the key, attribute or place of the output that is meant, of a network that returns
+        several; None: the only one, or `logits`.
+    parameters: names of parameters or modules, or patterns of the shell: theta is what they
+        name; None: all parameters that require gradients.
+    batch_size: samples at a time; None: as many as fit.
+    dtype: of the arithmetic, "float64" or "float32"; None: that of the model. Gram matrices and
+        logarithms are in float64 always.
+    seed: of families that draw at random.
+    progress: show a bar.
+    initial: the network before training, or its state dictionary, for distances from it.
+    ignore_index: the class of samples, or of single positions, that are left out; the attributes
+        `samples_ignored` and `positions_ignored` say how many there are. An input `attention_mask`
+        (samples, positions) that is 0 leaves a position out, too.
+    memory: bytes that derivatives may take; None: a quarter of what is free. Whatever does not fit
+        is computed in blocks.
+    starts: a dictionary, empty at first, in which families keep what they can start from when the
+        same network is measured on the same samples with other weights: eigenvectors, with
+        warm_start=True, and that its derivatives have been checked.
+    options: those of the families and of the loss, for example costly=["operator-norm"] of
+        `geometry`, rho=0.01 of `adaptive`, label_smoothing=0.1 of the loss "cross-entropy". The
+        class `Options` in the file of a family or loss lists them, and so does
+        `flatlab measure --help`.
+
+    A network of many outputs: accuracy="exact" computes all of them in blocks, accuracy=0.02
+    estimates with that relative standard error of random directions, which is written beside each
+    value under its name and `_error`, accuracy="auto" does so where a sample does not fit at once.
+
+    Returns a dataset with dimensions `sample` and `layer` (names as in `named_modules`); each
+    variable has `long_name`, `units` and `source`. Raises `MeasureError` where nothing exact can
+    be had; the message says what to do.
+
+    >>> import torch, flatlab
+    >>> network = torch.nn.Linear(3, 2, bias=False).double()
+    >>> x = torch.tensor([[3.0, 4.0, 0.0]]).double()
+    >>> report = flatlab.measure(network, x)
+    >>> float(report["sharpness"])  # sum of |x|^2 over the two outputs
+    50.0
+    >>> report["mls"].attrs["units"]
+    'output/input'
+    """
+    how = {"batch_size": batch_size, "seed": seed, "progress": progress, "initial": initial}
+    starts = {} if starts is None else starts
+    names = [families] if isinstance(families, str) else list(families)
+    if batch_size is not None and batch_size < 1:
+        raise MeasureError(f"batch_size={batch_size} is not a positive number")
+    if memory is not None and memory < 1:
+        raise MeasureError(f"memory={memory} is not a positive number of bytes")
+    known = [name for name in names if name in keys_of("metrics")]
+    ready = prepared(
+        model,
+        inputs,
+        targets,
+        dtype=dtype,
+        limit=samples,
+        output=output,
+        ignore_index=ignore_index,
+        tokens=all(_takes_tokens(name, model) for name in known),
+        loss_takes_parts=not isinstance(loss, str),
+    )
+    weight = next(ready.model.parameters())
+    how["budget"] = memory or available(weight.device) // 4
+    with only(ready.model, parameters):
+        report = _report(ready, names, loss, class_weights, options, how, starts)
+    if ready.samples.kept is not None:
+        report = report.assign_attrs(positions_ignored=int((~ready.samples.kept).sum()))
+    return report.assign_attrs(samples_ignored=ready.ignored) if ready.ignored else report
+
+
+def _takes_tokens(family: str, model: nn.Module) -> bool:
+    """Whether a family takes integers, or, by an embedding, tokens."""
+    how = getattr(imported("metrics", family), "TOKENS", False)
+    if how != "embedded" or not isinstance(model, nn.Module):
+        return bool(how)
+    return any(isinstance(module, nn.Embedding) for module in model.modules())
+
+
+def _report(
+    ready: Prepared,
+    families: Sequence[str],
+    loss: str | Callable[[Tensor, Tensor], Tensor],
+    class_weights: Weights | None,
+    options: Mapping[str, Any],
+    how: Mapping[str, Any],
+    starts: dict[str, dict[str, Any]],
+) -> xr.Dataset:
+    """The report of `measure`.  how: fields of `Settings`.  starts: its `memory`, by family."""
+    if every := families == [ALL]:
+        families = [name for name in keys_of("metrics") if measures_samples(name)]
+        families.sort(key=lambda name: getattr(imported("metrics", name), "ESTIMATES", False))
+    chosen, given = _checked(families, loss, options)
+    model = ready.model
+    chosen_loss, samples = loss_for(given, ready, class_weights)
+    precision = next(p.dtype for p in model.parameters() if p.is_floating_point())
+    report, left_out = xr.Dataset(), {}
+    for name in families:
+        settings = settings_of(
+            name, chosen[name], chosen_loss, memory=starts.setdefault(name, {}), **how
+        )
+        try:
+            if ready.mixed and getattr(imported("metrics", name), "TOKENS", False) is not True:
+                raise MeasureError(MIXED.format(name))
+            if not samples.inputs.is_floating_point() and not _takes_tokens(name, model):
+                raise MeasureError(f"{name} takes no tokens: its inputs are real numbers")
+            with preserving_state(model), Forecast(f"measuring {name}", 1, settings.progress):
+                result = measured(name, model, samples, settings, starts.setdefault(CHECKED, {}))
+        except MeasureError as error:
+            if not every or is_device_failure(error):
+                raise
+            left_out[name] = str(error)
+            continue
+        report = _with_family(report, name, result, precision)
+    if not report.data_vars:
+        raise MeasureError("; ".join(dict.fromkeys(left_out.values())))
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+    about = {
+        "title": f"{type(model).__name__} on {len(samples.inputs)} samples",
+        "flatlab_version": __version__,
+        "families": [name for name in families if name not in left_out],
+        "precision": str(precision).removeprefix("torch."),
+        "loss": loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__),
+        **report.attrs,
+        **({"left_out": reasons} if left_out else {}),
+    }
+    return report.assign_attrs(about)
+
+
+def _with_family(
+    report: xr.Dataset, family: str, result: Measured, precision: torch.dtype
+) -> xr.Dataset:
+    """A report with the quantities of one more family, but for those that it has already."""
+    variables: dict[str, Any] = {}
+    coordinates: dict[str, Any] = {}
+    quantities: Mapping[str, Quantity] = quantities_of(imported("metrics", family))
+    for name, quantity in quantities.items():
+        if name not in result.values or {name, name.removesuffix("_error")} & {*report.data_vars}:
+            continue
+        variables[name] = (quantity.dims, result.values[name], attributes(quantity, precision))
+        named = [dim for dim in quantity.dims if dim in result.coordinates]
+        coordinates |= {dim: as_strings(result.coordinates[dim]) for dim in named}
+    return report.assign(variables).assign_coords(coordinates).assign_attrs(result.notes)
+
+
+def _checked(
+    families: Sequence[str],
+    loss: str | Callable[[Tensor, Tensor], Tensor],
+    options: Mapping[str, Any],
+) -> tuple[dict[str, dict[str, Any]], Loss | Callable[[Tensor, Tensor], Tensor]]:
+    """The options of each family, and the loss.
+
+    Raises `MeasureError` for what none of them knows.
+    """
+    try:
+        for name in families:
+            check_known("metrics", name, "families")
+            if not measures_samples(name):
+                raise MeasureError(f"{name} compares training with test samples; see the workflow")
+        kinds = {name: options_of("metrics", name) for name in families}
+        known = {key for kind in kinds.values() for key in kind.__struct_fields__}
+        known |= options_known(loss)
+        named = [*families, *([loss] if isinstance(loss, str) else [])]
+        refuse_unknown(options, known, f"options of {', '.join(named)}")
+        chosen = {name: plain(checked(options, kind)) for name, kind in kinds.items()}
+        return chosen, with_options(loss, options)
+    except PlanError as error:
+        raise MeasureError(str(error)) from None

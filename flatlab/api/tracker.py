@@ -1,0 +1,172 @@
+"""`flatlab.Tracker`: families of quantities along a training run, which it does not disturb."""
+
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor, nn
+
+from flatlab.api.measure import measure
+from flatlab.core.errors import MeasureError
+from flatlab.core.options import options_of
+from flatlab.core.store import save_dataset
+from flatlab.derivatives.checks.isolation import preserving_state
+from flatlab.inputs.batches import collected
+from flatlab.inputs.prepare import arguments_of, network_of
+from flatlab.measuring.evaluate import UNITS, evaluated
+
+CHEAP = {"largest": 1, "residual": 1e-2}
+"""Options of `spectrum` where no families are named."""
+SAMPLES = 64
+"""That are measured then."""
+
+
+class Tracker:
+    """Measures a network every so many steps of its training, always on the same samples.
+
+    A run with a tracker and one without end with the same weights, byte for byte: mode, gradients,
+    buffers and random streams are left as they were. Iterations start from the eigenvectors of the
+    measurement before; derivatives are checked at the first measurement.
+
+    model: the network, in training; it is measured in evaluation mode.
+    inputs, targets: those of `flatlab.measure`; a loader is read once, here.
+    every: steps from one measurement to the next.
+    families: files of flatlab/families; None: what is cheap, `CHEAP` of `spectrum`: the largest
+        eigenvalue of the Hessian with a residual of 1 %, on 64 samples unless `samples` is given.
+    path: of a `.zarr.zip` that holds all rows so far after each measurement; None: none.
+    samples: how many to take, the first ones; None: all, or 64 where no families are named.
+    options: further arguments of `flatlab.measure`, and options of the families.
+
+    Raises `MeasureError` for what cannot be measured.
+
+    >>> import torch, flatlab
+    >>> network = torch.nn.Linear(2, 1)
+    >>> x, y = torch.randn(20, 2), torch.randn(20, 1)
+    >>> tracker = flatlab.Tracker(network, x, y, every=10, families="hessian")
+    >>> optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    >>> for step in range(21):
+    ...     tracker(step)
+    ...     optimizer.zero_grad()
+    ...     torch.nn.functional.mse_loss(network(x), y).backward()
+    ...     optimizer.step()
+    >>> tracker.table["hessian_lambda_max"].sizes["step"]
+    3
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        inputs: Any,
+        targets: Any = None,
+        *,
+        every: int = 100,
+        families: str | Sequence[str] | None = None,
+        path: str | Path | None = None,
+        samples: int | None = None,
+        **options: Any,
+    ) -> None:
+        if every < 1:
+            raise MeasureError(f"every={every} is not a positive number of steps")
+        self.model, self.every, self.path = model, every, None if path is None else Path(path)
+        if families is None:
+            families, options = "spectrum", CHEAP | options
+            samples = SAMPLES if samples is None else samples
+        with undisturbed(model):
+            several = not isinstance(options.get("loss", ""), str)
+            taken = arguments_of(network_of(model, None)) if several else None
+            how: Any = {"taken": taken, "several": several}
+            inputs, targets = collected(inputs, targets, samples, **how)
+        self.inputs, self.targets = _copied(inputs), _copied(targets)
+        names = [families] if isinstance(families, str) else list(families)
+        warm = {"warm_start": True} if {*names} & {"hessian", "spectrum"} else {}
+        self.options = {"families": names, **warm, **options}
+        self.rows: dict[int, xr.Dataset] = {}
+        self.seconds = 0.0
+        self._starts: dict[str, dict[str, Any]] = {}
+        self._start: float | None = None
+        self._training = self._measuring = 0.0  # until the last step
+
+    def __call__(self, step: int) -> None:
+        """Measure if it is time to.  step: how many steps of training have been done."""
+        now = time.perf_counter()
+        self._start = now if self._start is None else self._start
+        self._training, self._measuring = now - self._start - self.seconds, self.seconds
+        if step % self.every or step in self.rows:
+            return
+        with undisturbed(self.model):
+            report = measure(
+                self.model, self.inputs, self.targets, starts=self._starts, **self.options
+            )
+            self.rows[step] = report.assign(self._loss())
+        if self.path is not None:
+            save_dataset(self.path, self.table)
+        self.seconds += time.perf_counter() - now
+
+    def _loss(self) -> dict[str, Any]:
+        """The loss of the samples and, where there are classes, the accuracy."""
+        loss = self.options.get("loss", "half-mse")
+        kind = options_of("losses", loss).__struct_fields__ if isinstance(loss, str) else ()
+        shared = ("output", "batch_size", "dtype", "ignore_index", "class_weights")
+        given = {key: self.options[key] for key in shared if key in self.options}
+        own = {key: self.options[key] for key in kind if key in self.options}
+        ready = evaluated(self.model, self.inputs, self.targets, loss, options=own, **given)
+        with preserving_state(ready.model):
+            values = ready.values()
+        about = {n: dict(zip(("long_name", "units"), UNITS[n], strict=True)) for n in values}
+        return {name: ((), value, about[name]) for name, value in values.items()}
+
+    @property
+    def table(self) -> xr.Dataset:
+        """All that has been measured: the quantities with a dimension `step`."""
+        if not self.rows:
+            raise MeasureError("nothing has been measured yet; call the tracker with step 0")
+        table = xr.concat(
+            list(self.rows.values()), dim="step", join="outer", combine_attrs="override"
+        )
+        steps = {"step": ("step", list(self.rows), {"long_name": "steps of training"})}
+        return table.assign_coords(steps).assign_attrs(every=self.every)
+
+    @property
+    def cost(self) -> float:
+        """Time of measuring in percent of that of training, until the last step; NaN at first."""
+        return 100 * self._measuring / self._training if self._training else float("nan")
+
+
+@contextmanager
+def undisturbed(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode; afterwards modes, gradients and random streams are as they were before."""
+    modes = [(module, module.training) for module in model.modules()]
+    gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
+    streams = random.getstate(), np.random.get_state()  # noqa: NPY002
+    graphics = {p.device.index for p in model.parameters() if p.device.type == "cuda"}
+    with torch.random.fork_rng(devices=graphics):
+        try:
+            for module, _ in modes:
+                module.training = False
+            for parameter, _ in gradients:
+                parameter.grad = None
+            yield
+        finally:
+            for module, training in modes:
+                module.training = training
+            for parameter, gradient in gradients:
+                parameter.grad = gradient
+            random.setstate(streams[0])
+            np.random.set_state(streams[1])  # noqa: NPY002
+
+
+def _copied(part: Any) -> Any:
+    """What later changes of the user's tensors do not reach."""
+    if isinstance(part, Tensor):
+        return part.detach().clone()
+    if isinstance(part, Mapping):
+        return {name: _copied(each) for name, each in part.items()}
+    if isinstance(part, tuple | list):
+        return type(part)(_copied(each) for each in part)
+    return np.array(part) if isinstance(part, np.ndarray) else part

@@ -1,0 +1,127 @@
+"""Whether autograd's derivatives of a network are those of the function that it computes.
+
+Before anything is measured, on a few samples and in float64: two evaluations are equal, gradients
+are differences of outputs, products with the Hessian differences of gradients, products with the
+Gauss-Newton matrix those of its definition, the Hessian is symmetric, and derivatives with respect
+to the inputs are differences of outputs, too. Autograd may be wrong where an operation has its own
+backward pass, which is differentiated as if it were the function's.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from flatlab.core.errors import MIXES, MeasureError
+from flatlab.core.forecast import Forecast
+from flatlab.derivatives.checks.comparisons import Comparisons, Kind, Verdict
+from flatlab.derivatives.checks.differences import Point, double_copy
+from flatlab.derivatives.checks.evaluation_mode import batch_norm, check_mode, is_finite
+from flatlab.derivatives.per_sample.graph import graph_of
+from flatlab.derivatives.per_sample.probe import NOT_CONNECTED, RANDOM, far_apart, run, vectors
+from flatlab.derivatives.second_order.double_backward_fixes import recomposed
+from flatlab.losses import half_mse
+from flatlab.losses._base import Loss
+
+SAMPLES = 4
+"""On which it is checked."""
+LARGE = 2_000_000
+"""Parameters beyond which differences are taken on one sample: they cost as much as products do."""
+PASSES = 3
+"""Evaluations for each kind of derivative where the first step agrees."""
+
+
+def check_derivatives(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Callable[[int], Tensor | None],
+    loss: Loss,
+    kinds: Sequence[Kind],
+    mode: str | None = None,
+    progress: bool = False,
+) -> Verdict:
+    """Compare the derivatives of a network with differences, on its first samples.
+
+    model: the network.
+    inputs: (samples, ...).
+    targets: (samples, N) from N, of the loss; None: the loss is half the square of f.
+    loss: of a sample.
+    kinds: of derivatives.
+    mode: of batch norm, `train` or `eval`; None: as the network is, which must not mix samples.
+    progress: show a bar.
+
+    Nothing is checked where weights or outputs are not finite. Raises `MeasureError` where the
+    network is no function or its gradients are wrong, and names the module that is the culprit.
+    """
+    verdict = Verdict()
+    if not kinds or not len(inputs):
+        return verdict
+    x = inputs[:SAMPLES].detach()
+    with batch_norm(model, mode and "eval"):
+        check_mode(model)
+    with batch_norm(model, mode):
+        outputs = _outputs(model, x, verdict, mode)
+    if outputs is None or {*kinds} == {"function"}:
+        return verdict
+    count = sum(parameter.numel() for parameter in model.parameters())
+    few = 1 if count > LARGE and mode != "train" else SAMPLES
+    x, outputs = x[:few], outputs[:few]
+    x = x.double() if x.is_floating_point() else x
+    if (y := targets(outputs.shape[1])) is None:
+        y, loss = torch.zeros_like(outputs), half_mse.Loss()
+    try:
+        copied = double_copy(model)
+        with batch_norm(copied, mode):
+            run(copied, x.clone())
+    except MeasureError as error:
+        verdict.notes["derivatives_not_checked"] = str(error)
+        return verdict
+    try:
+        loss.values(outputs.double(), y[:few].double())
+    except NotImplementedError as error:  # a function of the user's
+        verdict.notes["derivatives_not_checked"] = str(error)
+        return verdict
+    theta = [p for p in copied.parameters() if p.requires_grad]
+    with (
+        batch_norm(copied, mode),
+        sdpa_kernel(SDPBackend.MATH),
+        recomposed(verdict.operations),
+        Forecast("check of derivatives", PASSES * len(kinds), progress) as forecast,
+    ):
+        point = Point(theta, forecast.tick)
+        check = Comparisons(copied, point, x, y[:few].double(), loss, verdict, model, (inputs, y))
+        for kind in kinds:
+            check.of(kind)
+    verdict.complete = True
+    return verdict
+
+
+def _outputs(model: nn.Module, x: Tensor, verdict: Verdict, mode: str | None) -> Tensor | None:
+    """The outputs f; None where they are not finite.
+
+    Raises `MeasureError` where they are no vectors, or drawn at random: two passes differ. Draws
+    that are rare may hit neither; a pass that has moved a random generator is looked at more often.
+    """
+    generators = _generators(x.device)
+    before = [generator.get_state() for generator in generators]
+    outputs = vectors(run(model, x.clone()), len(x))
+    if not outputs.requires_grad:
+        raise MeasureError(NOT_CONNECTED)
+    after = [generator.get_state() for generator in generators]
+    drew = any(not torch.equal(*pair) for pair in zip(before, after, strict=True))
+    for _ in range(20 if drew else 1):
+        if not torch.allclose(outputs, run(model, x.clone()), 1e-5, 1e-6, equal_nan=True):
+            raise MeasureError(RANDOM)
+    half = x[: max(len(x) // 2, 1)].clone()
+    if mode != "train" and far_apart(run(model, half), outputs[: len(half)]):
+        raise MeasureError(MIXES)
+    _, verdict.operations = graph_of(outputs)
+    tensors = (outputs, *model.parameters())
+    return outputs.detach() if all(map(is_finite, tensors)) else None
+
+
+def _generators(device: torch.device) -> list[torch.Generator]:
+    """The default generators that a network on this device may draw from."""
+    graphics = [torch.cuda.default_generators[device.index or 0]] if device.type == "cuda" else []
+    return [torch.default_generator, *graphics]

@@ -1,0 +1,1 @@
+"""What random directions tell of networks for which the exact derivatives do not fit."""

@@ -1,0 +1,172 @@
+"""The inputs of layers as functions of the network's input, with derivatives through all paths.
+
+x^l is the input of layer l, flattened, of several uses concatenated; A^l = dx^l/dx (M_l x M), and
+J^l = df/dx^l through all that reads x^l. One forward derivative gives A^l v of all layers at once.
+Where an operation has none, A^l v is the derivative of the linear map u -> A^l^T u.
+"""
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from flatlab.core.errors import MeasureError, first_line, is_out_of_memory
+from flatlab.derivatives.per_sample.graph import leads_to
+from flatlab.derivatives.per_sample.hooks import Use, recorded, rows_of_jacobian
+from flatlab.derivatives.per_sample.probe import run
+
+
+@contextmanager
+def _reading(modules: Mapping[str, nn.Module]) -> Iterator[dict[str, list[Tensor]]]:
+    """What each of these modules is given while the context lasts, in the order of its uses."""
+    read: dict[str, list[Tensor]] = {name: [] for name in modules}
+
+    def before(name: str, module: nn.Module, arguments: Any, named: dict[str, Any]) -> None:
+        x: Tensor = arguments[0] if arguments else named["input"]
+        read[name].append(x.clone())  # what reads it next may change it in place
+
+    with ExitStack() as handles:
+        for name, module in modules.items():
+            handles.enter_context(
+                module.register_forward_pre_hook(partial(before, name), with_kwargs=True)
+            )
+        yield read
+
+
+class FeatureMaps:
+    """The inputs x^l of some layers, and the outputs, as functions of the inputs of a network.
+
+    model: the network, each sample on its own.
+    modules: the layers by name, in the order in which x^l is returned.
+    unchanged: of these, layers whose input is x itself, so that A^l v = v.
+
+    >>> import torch
+    >>> from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
+    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 1))
+    >>> _ = torch.nn.init.eye_(model[0].weight)
+    >>> maps = FeatureMaps(model, {"1": model[1]})
+    >>> x, v = torch.tensor([[3.0, 4.0]]), torch.tensor([[[1.0, 2.0]]])
+    >>> maps(x)[0].tolist(), maps.along(x, v)[0].tolist()  # x^2, and A^2 v
+    ([[3.0, 4.0]], [[[1.0, 2.0]]])
+    """
+
+    def __init__(
+        self, model: nn.Module, modules: Mapping[str, nn.Module], unchanged: Iterable[str] = ()
+    ) -> None:
+        self.model, self.modules, self.unchanged = model, modules, {*unchanged}
+        self._forward = True  # until an operation turns out to have no forward derivative
+
+    def __call__(self, x: Tensor) -> tuple[Tensor, ...]:
+        """x^l of each layer, (samples, M_l), and behind them the outputs (samples, N)."""
+        with sdpa_kernel(SDPBackend.MATH), _reading(self.modules) as read:
+            outputs = self.model(x.clone())
+        features = (
+            torch.cat([each.reshape(len(x), -1) for each in uses], 1) for uses in read.values()
+        )
+        return (*features, outputs)
+
+    def along(self, x: Tensor, tangents: Tensor) -> tuple[Tensor, ...]:
+        """A^l v of each layer and J v: (directions, samples, M_l) each.
+
+        x: (samples, ...).
+        tangents: v, (directions, samples, ...); one for all samples where it has size 1 there.
+        """
+        if self.unchanged:
+            others = {n: layer for n, layer in self.modules.items() if n not in self.unchanged}
+            *moved, change = FeatureMaps(self.model, others).along(x, tangents)
+            found = dict(zip(others, moved, strict=True))
+            same = tangents.expand(-1, *x.shape).flatten(2)
+            return (*(found.get(name, same) for name in self.modules), change)
+        if self._forward:
+
+            def derivative(tangent: Tensor) -> tuple[Tensor, ...]:
+                return torch.func.jvp(self.__call__, (x,), (tangent.expand_as(x).contiguous(),))[1]
+
+            try:
+                with torch.no_grad(), warnings.catch_warnings():
+                    # of operations that torch loops over, and of its own first use
+                    warnings.filterwarnings("ignore", message="There is a performance drop")
+                    warnings.filterwarnings("ignore", message=".torch.jit.script. is deprecated")
+                    return torch.func.vmap(derivative, randomness="same")(tangents)
+            except (RuntimeError, NotImplementedError) as error:
+                if is_out_of_memory(error):
+                    raise
+                self._forward = False
+        return self._twice_back(x, tangents)
+
+    def _twice_back(self, x: Tensor, tangents: Tensor) -> tuple[Tensor, ...]:
+        """The same by two backward passes: the second is that of u -> A^l^T u."""
+        x = x.detach().requires_grad_()
+        features = self(x)
+        reached = [k for k, each in enumerate(features) if each.requires_grad]
+        duals = [torch.zeros_like(features[k], requires_grad=True) for k in reached]
+        kept: dict[str, Any] = {"retain_graph": True, "materialize_grads": True}
+        try:
+            (pulled,) = torch.autograd.grad(
+                [features[k] for k in reached], x, duals, create_graph=True, materialize_grads=True
+            )
+            rows = [
+                torch.autograd.grad(pulled, duals, tangent.expand_as(x), **kept)
+                for tangent in tangents
+            ]
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
+            raise MeasureError(
+                f"autograd cannot differentiate the network: {first_line(error)}"
+            ) from error
+        found = dict(zip(reached, zip(*rows, strict=True), strict=True))
+        zeros = [each.detach().new_zeros(len(tangents), *each.shape) for each in features]
+        return tuple(
+            torch.stack(found[k]).detach() if k in found else zeros[k] for k in range(len(features))
+        )
+
+    def rows(self, x: Tensor) -> tuple[Tensor, ...]:
+        """A^l of each layer by one backward pass for each of its rows: (samples, M_l, M)."""
+        x = x.detach().requires_grad_()
+        *features, _ = self(x)
+        edges = [get_gradient_edge(x)]
+        return tuple(
+            rows_of_jacobian(each, edges)[0].transpose(0, 1).flatten(2)
+            if each.requires_grad
+            else x.detach().new_zeros(*each.shape, x[0].numel())
+            for each in features
+        )
+
+
+def jacobians_of_outputs(
+    model: nn.Module, x: Tensor, modules: Mapping[str, nn.Module]
+) -> tuple[dict[str, Tensor], Tensor, set[str]]:
+    """J^l of each layer, (samples, N, M_l), J, and the layers whose input is x itself.
+
+    model: the network, each sample on its own.
+    x: (samples, ...).
+    modules: the layers, by name.
+    """
+    x = x.detach().clone().requires_grad_()
+    with recorded(modules, fast_input_gradient=True) as uses:
+        outputs = run(model, x)
+    edges = [*map(_source, uses), get_gradient_edge(x)]
+    rows = [
+        row.reshape(len(row), len(x), -1).transpose(0, 1)
+        for row in rows_of_jacobian(outputs, edges)
+    ]
+    by_layer: dict[str, list[Tensor]] = {name: [] for name in modules}
+    for use, row in zip(uses, rows, strict=False):
+        by_layer[use.name].append(row)
+    once = [use for use in uses if len(by_layer[use.name]) == 1]
+    unchanged = {use.name for use in once if leads_to(use, x)}
+    return {name: torch.cat(parts, 2) for name, parts in by_layer.items()}, rows[-1], unchanged
+
+
+def _source(use: Use) -> GradientEdge:
+    """Where the derivatives with respect to a layer's input through all that reads it arrive."""
+    node, number = use.into.node.next_functions[0]
+    assert node is not None  # a layer is given a copy of what requires gradients
+    return GradientEdge(node, number)

@@ -1,0 +1,78 @@
+"""How many samples, or outputs of one, are differentiated at a time."""
+
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+
+from flatlab.derivatives.per_sample.probe import Findings
+
+CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**31}
+"""Derivatives held at a time: larger batches are no faster, and on a CPU slower."""
+CHUNK_SAMPLES = 5
+"""The fewest samples at a time if `LARGE` allows: smaller products are slow."""
+LARGE = 2**30
+"""Bytes of derivatives that are held at a time for that reason alone."""
+BUDGET = 2**32
+"""Bytes of derivatives of one sample, unless a budget is given: the same on every machine."""
+SMALL = 2**26
+"""Bytes that are there without asking the operating system, which takes a millisecond."""
+
+
+def fits(findings: Findings, inputs: Tensor, budget: int | None = None) -> bool:
+    """Whether all derivatives of one sample fit in memory at once.  budget: in bytes."""
+    held = held_by_one(findings, inputs)
+    return held <= min(SMALL, budget or SMALL) or held <= limit(inputs.device, budget)
+
+
+def limit(device: torch.device, budget: int | None) -> int:
+    """Bytes that derivatives may take: the budget, but no more than is free."""
+    return min(budget or BUDGET, available(device))
+
+
+def held_by_one(findings: Findings, inputs: Tensor) -> int:
+    """Bytes of the derivatives of one sample, and of their Gram matrices."""
+    return 2 * findings.outputs * findings.numbers * inputs.element_size() + _grams(findings)
+
+
+def _grams(findings: Findings) -> int:
+    rows = findings.outputs
+    return 8 * rows * min(rows, findings.numbers) * (2 * len(findings.layers) + 4)
+
+
+def samples_at_a_time(findings: Findings, inputs: Tensor, budget: int | None = None) -> int:
+    """How many samples fit at a time; batches are of equal size."""
+    each = 2 * findings.outputs * findings.numbers * inputs.element_size()
+    held = held_by_one(findings, inputs)
+    fewest = CHUNK_SAMPLES if CHUNK_SAMPLES * held <= LARGE else 1
+    wanted = max(fewest, CHUNK_BYTES.get(inputs.device.type, CHUNK_BYTES["cuda"]) // each)
+    most = min(len(inputs), wanted)
+    if most * held > min(SMALL, budget or SMALL):
+        free = available(inputs.device) // 2
+        most = max(1, min(most, min(free, budget or free) // held))
+    return -(-len(inputs) // -(-len(inputs) // most))
+
+
+def available(device: torch.device) -> int:
+    """Bytes of memory that are free; on a GPU also those that torch keeps for later use."""
+    if device.type != "cuda":
+        return psutil.virtual_memory().available
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + kept
+
+
+def held_while(build: Callable[[], Any]) -> int:
+    """Bytes of the tensors that autograd keeps while a function builds a graph."""
+    held: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        held[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with saved_tensors_hooks(pack, lambda kept: kept):
+        build()
+    return sum(held.values())

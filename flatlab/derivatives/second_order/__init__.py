@@ -1,0 +1,1 @@
+"""Products with matrices of second derivatives, and what follows from products."""

@@ -1,0 +1,1 @@
+"""The steps of the family `sharpness`: ascent on the loss of batches."""

@@ -1,0 +1,201 @@
+"""What a family of quantities is given, and what it returns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from flatlab.core.errors import MeasureError
+from flatlab.core.registry import imported
+from flatlab.derivatives.jacobians.norms import Norms
+from flatlab.inputs import loss_function as _function
+from flatlab.losses._base import Loss, loss_of
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """The definition of a quantity.
+
+    long_name: its definition, in a phrase.
+    units: its units; "1" for numbers without any.
+    source: where a paper defines it.
+    dims: the dimensions of its values for one network and one sample set: `sample`, `layer`, or
+        others that its family names.
+    label: what figures call it, without units; its key in words if empty.
+    """
+
+    long_name: str
+    units: str
+    source: str
+    dims: tuple[str, ...] = ()
+    label: str = ""
+
+
+def chen2026(
+    long_name: str, units: str, where: str, dims: tuple[str, ...] = (), *, label: str = ""
+) -> Quantity:
+    """A quantity that chen2026 defines."""
+    return Quantity(long_name, units, f"chen2026 {where}", dims, label=label)
+
+
+def error_of(name: str, quantity: Quantity) -> Quantity:
+    """The standard error of an estimate of a quantity by random directions."""
+    what = f"standard error of {name}, of the random directions"
+    return Quantity(what, quantity.units, "", quantity.dims)
+
+
+def quantities_of(family: ModuleType) -> dict[str, Quantity]:
+    """Those of a family, and what is beside them where they are estimated."""
+    return {**family.QUANTITIES, **getattr(family, "ERRORS", {})}
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A sample set.
+
+    inputs: (samples, ...).
+    targets: (samples, N), or None; NaN at positions that do not count.
+    labels: classes, (samples,), or None.
+    position_labels: classes of positions, (samples, positions), -1 where there is none, or None.
+    kept: the positions that count, (samples, positions), whose outputs the network returns, and 0
+        elsewhere; None: all.
+    masks: numbers of each sample, the last ones, that are masks and no inputs.
+    padded: whether some positions are padding, which the network does not see.
+    packed: several targets side by side, (samples, numbers), in place of targets and labels; a loss
+        that is a function takes them, and nothing else knows what they mean.
+    """
+
+    inputs: Tensor
+    targets: Tensor | None = None
+    labels: Tensor | None = None
+    position_labels: Tensor | None = None
+    kept: Tensor | None = None
+    masks: int = 0
+    padded: bool = False
+    packed: Tensor | None = None
+
+    @property
+    def numbers(self) -> Tensor:
+        """Inputs that are no masks, (samples, M)."""
+        flat = self.inputs.flatten(1)
+        return flat[:, : flat.shape[1] - self.masks]
+
+    def targets_for(self, outputs: int, loss: Loss | None = None) -> Tensor:
+        """Targets (samples, outputs): as given, or one-hot vectors of the labels.
+
+        Raises `MeasureError` where there are none, or they do not fit the outputs or the loss.
+        """
+        given = self.targets if self.packed is None else self.packed
+        if isinstance(loss, _function.Loss) and given is not None:
+            return given
+        if self.packed is not None:
+            raise MeasureError(
+                "there are several targets, which only the loss that is a function takes; this "
+                "quantity needs one: classes, or output values"
+            )
+        if self.targets is not None and (self.labels is None or self.targets.ndim > 1):
+            targets = self.targets
+        elif self.labels is None:
+            raise MeasureError("the sharpness of a loss needs targets: classes, or output values")
+        elif (largest := int(self.labels.max())) >= outputs:
+            raise MeasureError(f"label {largest}: there are {outputs} outputs")
+        else:
+            real = self.inputs.dtype if self.inputs.is_floating_point() else torch.float32
+            targets = nn.functional.one_hot(self.labels, outputs).to(real)
+        if targets.ndim == 1 and outputs == 1:
+            targets = targets[:, None]
+        if tuple(targets.shape) != (len(self.inputs), outputs):
+            hint = "; classes are integers (samples,)" if targets.ndim == 1 else ""
+            raise MeasureError(
+                f"targets are {tuple(targets.shape)}, outputs {outputs} per sample{hint}"
+            )
+        if loss is not None and (problem := loss.unfit(targets)):
+            raise MeasureError(problem)
+        return targets
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a family measures.
+
+    options: an instance of its class `Options`.
+    loss: the loss that the network was trained with.
+    batch_size: samples at a time; None: as many as fit.
+    seed: of families that draw at random.
+    progress: show a bar.
+    initial: the network before training or its state dictionary, if known.
+    memory: what a family keeps from one checkpoint of a run to the next, for the same samples; it
+        may save time, but must not be needed.
+    budget: bytes that derivatives may take; None: fixed block sizes, the same on every machine.
+    norms: cache of weight norms, shared by the sample sets of one network.
+    step: the difference step of what stands in for second backward passes where these are wrong, as
+        `check_derivatives` has found; None: they are right.
+    split: all samples of the split that those measured are drawn from, in an experiment.
+    held_out: test samples, in an experiment, where those measured are training samples.
+    """
+
+    options: Any
+    loss: Loss
+    batch_size: int | None = None
+    seed: int = 0
+    progress: bool = False
+    initial: nn.Module | Mapping[str, Tensor] | None = None
+    memory: dict[str, Any] = field(default_factory=dict)
+    norms: Norms = field(default_factory=dict)
+    budget: int | None = None
+    step: float | None = None
+    split: Samples | None = None
+    held_out: Samples | None = None
+
+    def loss_named(self, name: str | None) -> Loss:
+        """The loss that an option names, for the outputs of this network; None: `loss`."""
+        if not name:
+            return self.loss
+        return self.loss.like(loss_of({"loss": name}))
+
+
+@dataclass
+class Measured:
+    """The results of a family.
+
+    values: an array, tensor or number per quantity; they are stored as arrays of float64.
+    coordinates: the names along their dimensions.
+    notes: what a report says of the measurement.
+    """
+
+    values: dict[str, Any]
+    coordinates: dict[str, list[str]] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.values = {
+            name: np.asarray(value.cpu() if isinstance(value, Tensor) else value, np.float64)
+            for name, value in self.values.items()
+        }
+
+
+def only_layer(model: nn.Module) -> nn.Module | None:
+    """The only module of a network that computes anything; None if there are several."""
+    passing = (nn.Sequential, nn.Flatten, nn.Identity)
+    layers = [module for module in model.modules() if type(module) not in passing]
+    return layers[0] if len(layers) == 1 else None
+
+
+def settings_of(name: str, options: Mapping[str, Any], loss: Loss, **how: Any) -> Settings:
+    """The settings of a family by its key.  how: further fields of `Settings`."""
+    kind = getattr(imported("metrics", name), "Options", None)
+    return Settings(kind(**options) if kind else None, loss, **how)
+
+
+def attributes(quantity: Quantity, precision: torch.dtype) -> dict[str, str]:
+    """What a variable of a dataset says about itself."""
+    return {
+        "long_name": quantity.long_name,
+        "units": quantity.units,
+        "source": quantity.source,
+        "precision": str(precision).removeprefix("torch."),
+    }
