@@ -33,7 +33,7 @@ from benchmarks.gpu_report import Report, digits, machine, slug
 from benchmarks.gpu_work import profiled, wait, work_of
 from benchmarks.timing import paired
 from flatlab.data import _tensors as splits
-from flatlab.derivatives.per_sample.values import memory as derivatives
+from flatlab.derivatives.per_sample import memory as derivatives
 from flatlab.lab.train.determinism import deterministic_arithmetic
 from flatlab.lab.train.evaluation import evaluate
 from flatlab.networks import build

@@ -16,7 +16,7 @@ from flatlab.derivatives.jacobians.golub_kahan import (
     secant_slopes,
 )
 from flatlab.derivatives.jacobians.norms import operator_norm, spectral_norm
-from flatlab.derivatives.per_sample.values import singular_values as spectra
+from flatlab.derivatives.per_sample import singular_values as spectra
 from flatlab.families import capacity, geometry
 from flatlab.families._capacity import norms as of_capacity
 from flatlab.families._geometry import values as of_geometry

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import flatlab
-from flatlab.derivatives.per_sample.values import singular_values as spectra
+from flatlab.derivatives.per_sample import singular_values as spectra
 from tests.networks.small_networks import small
 
 pytestmark = pytest.mark.gpu

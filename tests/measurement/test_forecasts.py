@@ -9,7 +9,7 @@ import flatlab
 from flatlab.core import forecast
 from flatlab.core.forecast import Forecast
 from flatlab.core.registry import keys_of, measures_samples
-from flatlab.derivatives.per_sample.values import hooks
+from flatlab.derivatives.per_sample import hooks
 from tests.networks.small_networks import small
 
 FORWARD_PASSES = {"prediction", "diagonal", "linear"}

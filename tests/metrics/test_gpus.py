@@ -13,7 +13,7 @@ from torch import nn
 import flatlab
 from flatlab import MeasureError
 from flatlab.derivatives.checks.isolation import preserving_state
-from flatlab.derivatives.per_sample.values import memory
+from flatlab.derivatives.per_sample import memory
 from flatlab.families import capacity
 from flatlab.lab.train.initializations import draw
 from flatlab.measuring import zoo as _measure_zoo
