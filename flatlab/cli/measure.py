@@ -123,7 +123,7 @@ def run_table(options: argparse.Namespace) -> int:
         importlib.import_module(f"flatlab.{name}")
         for name in (
             *(f"lab.kinds.user_networks.{name}" for name in names),
-            *("derivatives.errors", "data._dataset"),
+            *("core.errors", "data._dataset"),
         )
     )
     how = measurement.Measurement(

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     packs = _chosen(options.pack, experiment.packs, experiment.key)
     families = _chosen(options.family, experiment.families, experiment.key)
     # Imported here because torch takes seconds, but before jobs set its number of threads.
-    names = ("lab.train", "data", "derivatives.errors")
+    names = ("lab.train", "data", "core.errors")
     train, data, derivatives = (importlib.import_module(f"flatlab.{name}") for name in names)
     try:
         for name in experiment.data_sets:

@@ -30,6 +30,7 @@ TOLD = {
     ("figures.py", "flatlab.plan", "flatlab.lab.plan"),
     ("figures.py", "flatlab.plotting", "flatlab.lab.figures"),
     ("narrow_descent.py", "flatlab.train", "flatlab.lab.train"),
+    ("narrow_norm.py", "flatlab.metrics", "flatlab.families"),
     ("narrow_net.py", "flatlab.plan.options", "flatlab.core.options"),
     ("narrow_net.py", "flatlab.plan.schema", "flatlab.core.schema"),
 }
