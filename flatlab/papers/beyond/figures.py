@@ -245,4 +245,20 @@ FIGURES = {
         ),
         size_inches=(7.1, 4.6),
     ),
+    "fig10": Own(
+        ("mlp-grid", "mlp-dense-grid"),
+        through_training=True,
+        title="sharpness and compression through training, by how time is read, perceptrons",
+        caption=(
+            "Correlation over the checkpoints of one network with the root of its sharpness, mean "
+            "over seeds on Fisher's z with its 95 % interval. Each checkpoint counts for the "
+            "iterations, or for their logarithm, that it stands for.",
+        ),
+        details=(
+            "The same networks with sixty log-spaced checkpoints, of which six to eight lie after "
+            "interpolation, and with one at every hundredth of the training. Checkpoints are no "
+            "independent data: intervals are over networks.",
+        ),
+        size_inches=(7.1, 3.6),
+    ),
 }
