@@ -16,10 +16,13 @@ from flatlab.metrics import (
     hessian,
     jacobian,
     linear,
+    ma_ying,
+    normalized_sharpness,
     representations,
     representativeness,
     sharpness,
     spectrum,
+    uniform_robustness,
 )
 from flatlab.simulations import _ridge as features
 
@@ -72,6 +75,7 @@ FAMILIES = {
         *(geometry, accuracy, hessian, jacobian, adaptive),
         *(linear, diagonal, flatness, capacity, sharpness),
         *(representations, feature_robustness, representativeness, spectrum),
+        *(ma_ying, normalized_sharpness, uniform_robustness),
     )
 }
 
@@ -99,7 +103,7 @@ def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
     settings |= {"output_change"}
     for family in (
         *(flatness, capacity, representations),
-        *(feature_robustness, representativeness),
+        *(feature_robustness, representativeness, uniform_robustness),
     ):
         settings |= {*family.Options.__struct_fields__}
     functions = {"approximated_bound", "loss_nearby"}
@@ -113,7 +117,7 @@ def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
     notes |= {"derivatives_not_checked", "ignore_index"}
     notes |= {"parameters_frozen", "named_modules", "quantities_left_out"}
     notes |= {"representations_left_out", "representations_directions", "held_out"}
-    assert underscored <= quantities | functions | settings | notes
+    assert underscored <= quantities | functions | settings | notes | {*FAMILIES}
 
 
 def test_every_block_of_the_page_on_large_networks_runs(capsys):
