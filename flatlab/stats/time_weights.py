@@ -9,13 +9,14 @@ intervals are over networks.
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from flatlab.stats.estimate import Array
 
 Time = Literal["iterations", "log"]
 
 
-def shares(iterations: Array, by: Time) -> Array:
+def shares(iterations: ArrayLike, by: Time) -> Array:
     """The share of the time that each checkpoint stands for: (checkpoints), in order.
 
     A logarithmic axis has no place for iteration 0, whose share of it is 0.
@@ -25,7 +26,8 @@ def shares(iterations: Array, by: Time) -> Array:
     >>> shares(np.array([0, 1, 10, 100]), "log").tolist()
     [0.0, 0.25, 0.5, 0.25]
     """
-    times, known = np.asarray(iterations, float), np.ones(len(iterations), bool)
+    times = np.asarray(iterations, float)
+    known = np.ones(len(times), bool)
     if by == "log":
         known = times > 0
         times = np.log(times[known])

@@ -2,8 +2,6 @@
 
 from functools import partial
 
-import numpy as np
-
 from flatlab.papers.chen2026 import _networks as chen
 from flatlab.stats.estimate import Array, Estimate, fisher
 from flatlab.stats.time_weights import Time, correlation, shares
@@ -25,4 +23,4 @@ def rho(line: Curves, word: str, window: Window, by: Time) -> Estimate:
 
 def _of_runs(line: Curves, names: list[str], window: Window, by: Time) -> Array:
     seen = line.seen(names, window, "train")
-    return fisher(np.array([correlation(*values, shares(times, by)) for times, values in seen]))
+    return fisher([correlation(x, y, shares(times, by)) for times, (x, y) in seen])
