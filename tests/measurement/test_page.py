@@ -18,6 +18,7 @@ from flatlab.metrics import (
     linear,
     ma_ying,
     normalized_sharpness,
+    redrawn,
     representations,
     representativeness,
     sharpness,
@@ -75,7 +76,7 @@ FAMILIES = {
         *(geometry, accuracy, hessian, jacobian, adaptive),
         *(linear, diagonal, flatness, capacity, sharpness),
         *(representations, feature_robustness, representativeness, spectrum),
-        *(ma_ying, normalized_sharpness, uniform_robustness),
+        *(ma_ying, normalized_sharpness, redrawn, uniform_robustness),
     )
 }
 

@@ -277,4 +277,21 @@ FIGURES = {
         ),
         size_inches=(7.1, 3.2),
     ),
+    "fig12": Own(
+        "mlp-depth-grid",
+        title="what the learning rates of lower and upper layers do, perceptrons",
+        caption=(
+            "Change of logarithms with a doubling of the learning rate of the first two or of the "
+            "last two weight matrices, mean over seeds with its 95 % interval. (d) The correlation "
+            "of MLS with the sharpness of the first layer, and what of it is left when that layer "
+            "is drawn anew.",
+        ),
+        details=(
+            "Three by three rates; an effect is half the difference between the highest and the "
+            "lowest rate, mean over the rates of the other half. With the same seed networks start "
+            "alike and see the same data in the same order. MLS and the first layer's sharpness "
+            "share the derivatives behind that layer: the null has the same ones.",
+        ),
+        size_inches=(7.1, 2.9),
+    ),
 }
