@@ -15,6 +15,7 @@ MODULES = [
             *("adaptive", "capacity", "diagonal", "flatness", "geometry"),
             *("hessian", "jacobian", "linear", "sharpness"),
             *("representations", "feature_robustness", "representativeness"),
+            *("ma_ying", "normalized_sharpness", "redrawn", "uniform_robustness"),
             *("spectrum", "_tracker", "_landscape"),
         )
     ),

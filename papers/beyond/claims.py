@@ -18,7 +18,11 @@ from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS, require
 from flatlab.papers.beyond import _bottleneck as bottleneck
 from flatlab.papers.beyond._bottleneck import NARROW, WIDE, BottleneckNetworks
 from flatlab.papers.beyond._joint import ALL, SEEDS
-from flatlab.papers.beyond.claims_joint import BEFORE, CLAIMS, S, tau
+from flatlab.papers.beyond.claims_dense import DENSE
+from flatlab.papers.beyond.claims_depth import DEPTH
+from flatlab.papers.beyond.claims_drawn import DRAWN
+from flatlab.papers.beyond.claims_joint import BEFORE, S, tau
+from flatlab.papers.beyond.claims_joint import CLAIMS as JOINT
 from flatlab.stats.estimate import Array
 from flatlab.stats.trends import median_below
 from flatlab.stats.verdict import Verdict, every, theorem
@@ -51,7 +55,7 @@ def states(
     """
 
     def register(judge: Callable[..., Verdict]) -> None:
-        @CLAIMS(figure, text, source, quote, **about)
+        @JOINT(figure, text, source, quote, **about)
         def _(e: ResultTables, *threshold: float) -> Verdict:
             networks = bottleneck.networks(e.table(bottleneck.GRID))
             return judge(networks.that_interpolate() if interpolating else networks, *threshold)
@@ -291,3 +295,6 @@ def _(networks: BottleneckNetworks, limit: float) -> Verdict:
     verdict = median(networks, "|error| / value", np.abs(folds / held_out - 1), limit)
     both = networks.medians("on held-out data", held_out), networks.medians("by folds", folds)
     return verdict.reporting(*chain.from_iterable(both))
+
+
+CLAIMS = JOINT | DENSE | DRAWN | DEPTH

@@ -244,4 +244,53 @@ FIGURES = {
         ),
         size_inches=(7.1, 4.6),
     ),
+    "fig10": CustomFigure(
+        ("mlp-grid", "mlp-dense-grid"),
+        through_training=True,
+        title="sharpness and compression through training, by how time is read, perceptrons",
+        caption=(
+            "Correlation over the checkpoints of one network with the root of its sharpness, mean "
+            "over seeds on Fisher's z with its 95 % interval. Each checkpoint counts for the "
+            "iterations, or for their logarithm, that it stands for.",
+        ),
+        details=(
+            "The same networks with sixty log-spaced checkpoints, of which six to eight lie after "
+            "interpolation, and with one at every hundredth of the training. Checkpoints are no "
+            "independent data: intervals are over networks.",
+        ),
+        size_inches=(7.1, 3.6),
+    ),
+    "fig11": CustomFigure(
+        "mlp-drawn-grid",
+        through_training=True,
+        title="sharpness, sensitivity and generalization, settings drawn at random",
+        caption=(
+            "Perceptrons of ten batch sizes, each with a learning rate of its own, all drawn "
+            "log-uniformly. Pearson's correlations with 95 % intervals, over those that "
+            "interpolate.",
+        ),
+        details=(
+            "Darker: smaller batches. Intervals: jackknife over batch sizes, whose networks are "
+            "left out together, on Fisher's z. At equal epochs each network is taken where it has "
+            "seen as many samples as those of the smallest batches at the end.",
+        ),
+        size_inches=(7.1, 3.2),
+    ),
+    "fig12": CustomFigure(
+        "mlp-depth-grid",
+        title="what the learning rates of lower and upper layers do, perceptrons",
+        caption=(
+            "Change of logarithms with a doubling of the learning rate of the first two or of the "
+            "last two weight matrices, mean over seeds with its 95 % interval. (d) The correlation "
+            "of MLS with the sharpness of the first layer, and what of it is left when that layer "
+            "is drawn anew.",
+        ),
+        details=(
+            "Three by three rates; an effect is half the difference between the highest and the "
+            "lowest rate, mean over the rates of the other half. With the same seed networks start "
+            "alike and see the same data in the same order. MLS and the first layer's sharpness "
+            "share the derivatives behind that layer: the null has the same ones.",
+        ),
+        size_inches=(7.1, 2.9),
+    ),
 }

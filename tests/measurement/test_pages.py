@@ -95,7 +95,7 @@ def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
     notes |= {"parameters_unused", "derivatives_not_checked", "ignore_index"}
     notes |= {"parameters_frozen", "named_modules", "quantities_left_out"}
     notes |= {"representations_left_out", "representations_directions", "held_out"}
-    assert underscored <= quantities | functions | settings | notes
+    assert underscored <= quantities | functions | settings | notes | {*FAMILIES}
 
 
 def test_every_block_of_the_page_on_large_networks_runs(capsys):

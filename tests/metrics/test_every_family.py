@@ -24,9 +24,13 @@ OPTIONS = {
     "feature-robustness": {"robustness_draws": 3},
     "representativeness": {"representativeness_draws": 3, "representativeness_folds": 3},
     "linear": {},
+    "ma-ying": {},
+    "normalized-sharpness": {},
+    "redrawn": {"redraws": 2},
+    "uniform-robustness": {"uniform_steps": 2, "robustness_deltas": [0.1]},
     "spectrum": {"largest": 3, "smallest": 2, "density_probes": 2, "density_steps": 9},
 }
-WITHOUT_TARGETS = ("geometry", "jacobian", "representations")
+WITHOUT_TARGETS = ("geometry", "jacobian", "ma-ying", "redrawn", "representations")
 KNOWN = {
     "spectrum": {"eigenvalue_products", "largest_converged", "smallest_converged"},
     # of a network whose weights are not finite

@@ -67,7 +67,7 @@ THEOREMS = {
     *("chen2024_figD4/c1", "chen2026_figH6/c1"),
     *("chen2026_fig4/c3", "chen2026_figH8/theorem"),
     "petzka2021_fig7/c1",
-    *("beyond_fig8/c1", "beyond_fig8/c2", "beyond_fig8/c3"),
+    *("beyond_fig8/c1", "beyond_fig8/c2", "beyond_fig8/c3", "beyond_fig10/figH6-c1"),
 }
 
 

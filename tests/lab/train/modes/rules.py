@@ -30,6 +30,12 @@ RULES = {
         "momentum": 0.5,
         "lr": {"low": 0.0002, "high": 0.001},
     },
+    "another rate above": {"optimizer": "sgd-by-depth", "upper_factor": 4.0},
+    "another rate above, of their own": {
+        "optimizer": "sgd-by-depth",
+        "upper_factor": 0.3,
+        "lr": {"low": 0.002, "high": 0.04},
+    },
     "warm-up": {"schedule": "warmup-linear", "warmup": 0.4, "loss": "mean-mse"},
     "smoothed cross-entropy": {"loss": "cross-entropy", "label_smoothing": 0.2},
     "full batch in ghost batches": {"minibatches": "full", "batch_size": 9, "iterations": 20},

@@ -73,3 +73,21 @@ def test_a_product_that_rounds_differently_for_one_run_is_computed_for_all(monke
     monkeypatch.setattr(torch, "mm", rough)
     ProductSteps().descend([weight], [Product(left, right)], 0.5)
     assert torch.allclose(weight, expected)
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5])
+def test_another_rate_above_is_that_rate_to_the_bit(factor, products):
+    """After one step, as later ones see what the others have become."""
+
+    def after_a_step(**training):
+        options = {**WIDE, "depth": 4}
+        given = {"mode": "batched", "precision": "float32", "iterations": 1, **training}
+        [found] = train_packs(images((20, 20)), [settings("mlp", options=options, **given)])
+        return content(found)[0]
+
+    found = after_a_step(optimizer="sgd-by-depth", upper_factor=factor)
+    assert products
+    below, above = (after_a_step(lr=rate) for rate in (0.02, 0.02 * factor))
+    for name, bytes_ in found.items():
+        upper = "fc3." in name or "fc4." in name
+        assert bytes_ == (above if upper else below)[name], name

@@ -1,0 +1,76 @@
+"""beyond, Figure 11: sharpness, sensitivity and generalization over settings drawn at random."""
+
+from typing import Any
+
+import pandas as pd
+
+from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.style import ORDERED, Look, legend, letters
+from flatlab.lab.tables.networks import Networks
+from flatlab.papers.beyond import _drawn as drawn
+from flatlab.papers.beyond._drawn import EQUAL, GRID
+
+SHARPNESS, MLS = "root_sharpness", "mls"
+OTHERS = {
+    "mls": "MLS",
+    "nmls": "NMLS",
+    "log_volume": "log volume",
+    "generalization_gap": "gap of accuracies",
+    "loss_gap": "gap of losses",
+    "test_accuracy": "test accuracy",
+    "test_loss": "test loss",
+}
+LOOKS = {"iterations": Look("#0173b2", "o", ""), "epochs": Look("#de8f05", "D", "")}
+COLUMNS = ["row", "equal", "batch_size", "x", "y", "value", "other", "low", "high", "networks"]
+
+
+def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+    """Rows `network`: root sharpness (`value`) and MLS (`other`) of each that interpolates. Rows
+    `rho`: a correlation with its interval.
+    """
+    networks = Networks.of(GRID, tables[GRID])
+    rows: list[dict[str, Any]] = []
+    for equal in EQUAL:
+        columns, sizes = drawn.values(networks, equal, SHARPNESS, MLS)
+        rows += [
+            {"row": "network", "equal": equal, "batch_size": float(size), "value": x, "other": y}
+            for size, x, y in zip(sizes, columns[SHARPNESS], columns[MLS], strict=True)
+        ]
+        pairs = [(x, y) for x in (SHARPNESS, MLS) for y in OTHERS if x != y]
+        for (x, y), rho in zip(pairs, drawn.rhos(networks, equal, *pairs), strict=True):
+            low, high = rho.interval()
+            numbers = {"value": rho.value, "low": low, "high": high, "networks": rho.n}
+            rows.append({"row": "rho", "equal": equal, "x": x, "y": y, **numbers})
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
+    """Networks on the left, their correlations on the right."""
+    axes = fig.subplots(1, 3, width_ratios=(1, 0.9, 0.9))
+    here = frame[(frame["row"] == "network") & (frame["equal"] == "iterations")]
+    sizes = sorted(set(here["batch_size"]))
+    for place, size in enumerate(sizes):
+        chosen = here[here["batch_size"] == size]
+        color = ORDERED[place * len(ORDERED) // len(sizes)]
+        axes[0].plot(chosen["value"], chosen["other"], "o", ms=2.5, color=color, mew=0)
+    axes[0].set(xlabel=r"$\sqrt{S}$", ylabel="MLS")
+    axes[0].set_title("equal iterations", loc="left")
+    for x, ax in zip((SHARPNESS, MLS), axes[1:], strict=True):
+        _intervals(ax, frame[(frame["row"] == "rho") & (frame["x"] == x)])
+        ax.set_title(r"with $\sqrt{S}$" if x == SHARPNESS else "with MLS", loc="left")
+    letters(list(axes))
+    legend(fig, {EQUAL[equal]: look for equal, look in LOOKS.items()})
+
+
+def _intervals(ax: Any, rhos: pd.DataFrame) -> None:
+    """A line per quantity, with a point and a bar at equal iterations and at equal epochs."""
+    names = list(dict.fromkeys(rhos["y"]))
+    for shift, (equal, look) in zip((0.15, -0.15), LOOKS.items(), strict=True):
+        here = rhos[rhos["equal"] == equal]
+        y = shift - here["y"].map(names.index)
+        ax.hlines(y, here["low"], here["high"], color=look.color, lw=0.9)
+        ax.plot(here["value"], y, ms=3, **look.options)
+    ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
+    ax.set_yticks([-place for place in range(len(names))], [OTHERS[n] for n in names], fontsize=6.5)
+    ax.set(xlim=(-1.05, 1.05), xlabel=r"Pearson's $\rho$", xticks=[-1, 0, 1])
+    ax.grid(axis="x", lw=0.3, color="0.85")
