@@ -47,7 +47,7 @@ def in_other_words(text):
     return text.replace("from __future__", "# why\nfrom __future__")
 
 
-@pytest.mark.parametrize("template", ["points", "intervals", "matrix", "table"])
+@pytest.mark.parametrize("template", ["pairs", "intervals", "matrix", "sweep"])
 def test_an_edited_template_changes_the_code_of_its_figures_alone(template, package):
     assert package(f"flatlab/lab/figures/{template}.py", with_code) == drawn_by(template)
 
@@ -56,7 +56,7 @@ def test_an_edited_template_changes_the_code_of_its_figures_alone(template, pack
     ("path", "targets"),
     [
         ("flatlab/lab/figures/render.py", {figure.target for figure in plan.figures()}),
-        ("flatlab/lab/figures/lines.py", {"beyond_fig1", "beyond_fig7", *drawn_by("lines")}),
+        ("flatlab/lab/figures/curves.py", {"beyond_fig1", "beyond_fig7", *drawn_by("curves")}),
         ("papers/petzka2021/minima.py", {f"petzka2021_fig{number}" for number in range(5, 9)}),
         ("papers/petzka2021/fig4.py", {"petzka2021_fig4"}),
         ("papers/petzka2021/figures.py", set()),
