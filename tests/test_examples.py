@@ -8,7 +8,7 @@ import pytest
 MODULES = [
     "flatlab.derivatives.per_sample.engine",
     "flatlab.derivatives.jacobians.feature_maps",
-    "flatlab.api.measure",
+    *("flatlab.api.landscape", "flatlab.api.measure", "flatlab.api.tracker"),
     *(
         f"flatlab.families.{family}"
         for family in (
@@ -16,7 +16,7 @@ MODULES = [
             *("hessian", "jacobian", "linear", "sharpness"),
             *("representations", "feature_robustness", "representativeness"),
             *("ma_ying", "normalized_sharpness", "redrawn", "uniform_robustness"),
-            *("spectrum", "_tracker", "_landscape"),
+            "spectrum",
         )
     ),
 ]
