@@ -133,7 +133,7 @@ USES: dict[str, Uses] = {
     "losses/cross_entropy.py": with_loss(
         # The joint grids measure sharpness with the loss of training.
         "cross-entropy",
-        r"measure (\S+-zoo|(?!joint-)\S+ \S*\bsharpness)\b",
+        r"measure (\S+-zoo|(?!joint-)\S+ \S*(?<![\w-])sharpness)\b",
     ),
     **{
         f"networks/{key.replace('-', '_')}.py": with_network(key)
@@ -141,7 +141,7 @@ USES: dict[str, Uses] = {
     },
     **{f"lab/train/{engine}.py": EVERY_TRAINING for engine in ("run", "stacking", "schedules")},
     "data/sparse_regression.py": matching("prepare sparse-regression"),
-    "metrics/hessian.py": matching(r"measure \S+ \S*\bhessian\b.*"),
+    "families/hessian.py": matching(r"measure \S+ \S*\bhessian\b.*"),
     "simulations/representativeness.py": matching("measure representativeness .*"),
     "lab/figures/matrix.py": lambda name, job: (
         job.facts.get("drawn_by") == "flatlab.lab.figures.matrix"
@@ -154,7 +154,9 @@ USES: dict[str, Uses] = {
 }
 PAPERS_WITH_CLAIMS = sorted(path.parent.name for path in (ROOT / "papers").glob("*/claims.py"))
 USES |= {f"papers/{paper}/claims.py": verdicts_of(paper) for paper in PAPERS_WITH_CLAIMS}
-USES["papers/chen2026/claims.py"] = verdicts_of("chen2024", "chen2026")  # repeated in the first
+CHEN = ("chen2024", "chen2026", "beyond")  # the others repeat claims of chen2026
+USES["papers/chen2026/claims.py"] = verdicts_of(*CHEN)
+USES["papers/chen2024/claims.py"] = verdicts_of("chen2024", "beyond")
 AMONG = {
     "train": {
         "networks/timm.py": with_network("timm"),
@@ -165,7 +167,7 @@ AMONG = {
     },
     "verify": {
         "papers/andriushchenko2023/_names.py": verdicts_of("andriushchenko2023"),
-        "papers/chen2026/claims_trends.py": verdicts_of("chen2024", "chen2026"),
+        "papers/chen2026/claims_trends.py": verdicts_of(*CHEN),
         "papers/macdonald2023/claims_training.py": verdicts_of("macdonald2023"),
         "lab/claims/result_tables.py": verdicts_of(*plan.papers()),
         "lab/figures/render.py": nothing,
