@@ -107,6 +107,10 @@ def optimizer(parameters: list[nn.Parameter], training: dict[str, Any]) -> torch
         return torch.optim.RMSprop(
             parameters, lr, alpha=alpha, momentum=momentum, weight_decay=decay
         )
+    if training["optimizer"] == "sgd-by-depth":
+        half = len(parameters) // 2
+        upper = {"params": parameters[half:], "lr": lr * training["upper_factor"]}
+        return torch.optim.SGD([{"params": parameters[:half]}, upper], lr)
     return torch.optim.SGD(parameters, lr, momentum=momentum, weight_decay=decay)
 
 
