@@ -325,7 +325,7 @@ REFUSED = {
     "an object": (object(), "not object"),
     "no probabilities": ([[1.0, 1.0, 0.0]] * 8, "neither classes nor probabilities"),
 }
-NEED_NO_TARGETS = ("geometry", "jacobian")
+NEED_NO_TARGETS = ("geometry", "jacobian", "ma-ying", "redrawn")
 
 
 @pytest.mark.parametrize("kind", REFUSED)
