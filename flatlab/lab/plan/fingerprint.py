@@ -139,7 +139,7 @@ def _named_by(module: str) -> Callable[[str], str]:
     """The name in flatlab of what a module imports; modules of a study may name others plainly."""
     study = module.split(".")[2] if module.startswith("flatlab.papers.") else ""
     if study not in studies():
-        return lambda name: name
+        return current
     return lambda name: (
         current(name) if f"{name}.".startswith("flatlab.") else module_of_study(name, study)
     )
@@ -180,8 +180,6 @@ def _fields(node: Any, texts: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     for name in node._fields:
         value: Any = getattr(node, name, None)
         if name == "body" and isinstance(value, list):
-            # A module that moved would train every network again, as would isort, which puts its
-            # import in another place.
             value = [child for child in value if not _is_text(child, texts)]
         elif name == "values" and isinstance(node, ast.JoinedStr):
             # Python 3.12 parses f-strings anew: under 3.11 the same file had another hash.
@@ -198,10 +196,12 @@ def _fields(node: Any, texts: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
             # Options stand in the files that compute: a typing error in the description of a key
             # would train anew. The limits of its values, keywords of the same call, count.
             value = []
+        if name in ("body", "orelse", "finalbody") and isinstance(value, list):
+            # A module that moved would train every network again, as would isort, which puts its
+            # import in another place.
+            value = _by_former_names(value)
         # Fields without a value differ between versions of Python, which add some. `kind` is the u
         # of u"text", `type_comment` a comment.
-        if name in ("body", "orelse", "finalbody") and isinstance(value, list):
-            value = _by_former_names(value)
         if value is not None and value != [] and name not in ("kind", "type_comment"):
             yield name, value
 

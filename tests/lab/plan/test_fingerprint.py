@@ -160,6 +160,15 @@ def test_an_unrelated_module_does_not_count(package):
     assert of("families.geometry") == before
 
 
+def test_an_import_by_a_former_name_is_the_one_by_todays_and_counts(package):
+    found = []
+    for room, value in (("metrics", 1), ("families", 1), ("metrics", 2)):
+        package({"families/mine": f"from flatlab.{room}.other import A"})
+        package({"families/other": f"A = {value}"})
+        found.append(of("families.mine"))
+    assert found[0] == found[1] != found[2]
+
+
 def test_a_module_whose_name_starts_like_an_excluded_one_counts(package):
     package({"families/geometry": "import flatlab.planes, flatlab.storage", "storage": "x = 1"})
     package({"planes": "x = 1"})
