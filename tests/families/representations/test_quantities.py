@@ -8,8 +8,8 @@ from torch import nn
 import flatlab
 from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
 from flatlab.derivatives.per_sample.probe import probe
-from tests.metrics.geometry.architectures import network
-from tests.metrics.representations.reference import quantities
+from tests.families.geometry.architectures import network
+from tests.families.representations.reference import quantities
 from tests.networks.small_networks import LINEAR, small
 
 EXACT = 1e-9

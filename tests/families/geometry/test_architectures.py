@@ -7,8 +7,8 @@ from torch import nn
 
 from flatlab.api.measure import measure
 from flatlab.families.geometry import QUANTITIES
-from tests.metrics.geometry.architectures import EXACT, GENERIC, LEFT_OUT, ROUNDING, ZOO, network
-from tests.metrics.geometry.reference import operator_of, reference
+from tests.families.geometry.architectures import EXACT, GENERIC, LEFT_OUT, ROUNDING, ZOO, network
+from tests.families.geometry.reference import operator_of, reference
 from tests.networks.measuring import COSTLY
 from tests.networks.small_networks import flatness, hessian, total_loss
 

@@ -13,7 +13,7 @@ import torch
 from numpy.linalg import norm
 from torch import nn
 
-from tests.metrics.geometry.architectures import CONVOLUTIONS, GENERIC, LEFT_OUT, MATRICES, network
+from tests.families.geometry.architectures import CONVOLUTIONS, GENERIC, LEFT_OUT, MATRICES, network
 
 
 def weight_gradient(layer, s, name):
