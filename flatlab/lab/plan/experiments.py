@@ -177,13 +177,13 @@ class Experiment(Strict, frozen=True, kw_only=True):
 class Source:
     """The content of an experiment's file at one scale, and the location of each key in it.
 
-    folder: the project's, or the study's.
+    folder: of the study.
     """
 
     def __init__(self, path: Path, scale: str) -> None:
         self.key, self.scale = path.stem, scale
         self.folder = path.parent.parent
-        self.name = f"{path.parent.name}/{path.name}"
+        self.name = "/".join(path.parts[-3:])
         self.content = dict(_parsed(path.read_bytes(), self.name))
         if "scales" not in self.content:
             raise PlanError(absent("scales", self.content, f"{self.name}: scales"))

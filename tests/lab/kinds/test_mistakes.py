@@ -22,7 +22,7 @@ def test_a_mistake_in_an_experiment_names_the_file_and_the_key(experiment, case,
         set_key(content, path, value)
     with pytest.raises(plan.PlanError) as refusal:
         load(written(tmp_path, key, content), scale)
-    assert sentence(refusal).startswith(f"experiments/{key}.yaml: ")
+    assert sentence(refusal).split(": ")[0].endswith(f"experiments/{key}.yaml")
     for part in parts:
         assert part in sentence(refusal)
 
