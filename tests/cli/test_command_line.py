@@ -92,7 +92,7 @@ def test_bash_completes(project, printed):
     Path("completion.sh").write_text(printed("completion", "bash"))
     for words, completed in {
         "me": "measure",
-        "experiments mlp": "mlp-grid",
+        "experiments vgg": "vgg-grid",
         "run mlp-grid --sc": "--scale",
         "measure --loss lo": "logistic",
         "measure --out mine": "mine.zarr.zip",
