@@ -252,6 +252,8 @@ NO_MEANING = {
     "diagonal": "diagonal is for diagonal linear networks",
     "geometry": "geometry: a loss that is a function has no closed form",
     "linear": "linear is for classifiers that are one linear layer",
+    "ma-ying": "ma-ying: a loss that is a function has no closed form",
+    "redrawn": "redrawn: a loss that is a function has no closed form",
     "sharpness": "there are several targets",
 }
 """Families that have no meaning for such a loss by default, or for this network, in a sentence."""
