@@ -20,10 +20,10 @@ from flatlab.core.schema import Strict, means
 from flatlab.derivatives.checks.evaluation_mode import check_mode
 from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
 from flatlab.derivatives.per_sample.probe import Findings, probe
-from flatlab.families._representations.bounds import Bounds, readout_of, reason_against
-from flatlab.families._representations.classes import Classes, collapse, linear_shares
-from flatlab.families._representations.local import Local, estimated_compression, exact_compression
-from flatlab.families._representations.table import COLLAPSE, COVARIANCES, QUANTITIES
+from flatlab.families.representations.bounds import Bounds, readout_of, reason_against
+from flatlab.families.representations.classes import Classes, collapse, linear_shares
+from flatlab.families.representations.local import Local, estimated_compression, exact_compression
+from flatlab.families.representations.table import COLLAPSE, COVARIANCES, QUANTITIES
 from flatlab.measuring.quantity import Measured, Samples, Settings
 
 __all__ = ["QUANTITIES", "Options", "measure"]

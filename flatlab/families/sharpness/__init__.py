@@ -23,8 +23,14 @@ from flatlab.core.forecast import Forecast
 from flatlab.core.schema import Key, Strict, means
 from flatlab.derivatives.per_sample.memory import held_while
 from flatlab.derivatives.per_sample.probe import check, run
-from flatlab.families._sharpness.auto_pgd import Neighbourhood, ascend, once
-from flatlab.families._sharpness.batch_loss import BatchLoss, Transform, laid_out
+from flatlab.families.sharpness.auto_pgd import (
+    BatchLoss,
+    Neighbourhood,
+    Transform,
+    ascend,
+    laid_out,
+    once,
+)
 from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings
 
 SOURCE = "andriushchenko2023 Eq. 1, App. H"

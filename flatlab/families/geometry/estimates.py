@@ -23,14 +23,12 @@ from flatlab.derivatives.estimates.random_directions import (
     samples_of_directions,
 )
 from flatlab.derivatives.jacobians.golub_kahan import samples_at_a_time
-from flatlab.derivatives.jacobians.layer_norms import NormsOfLayers, norms_of_layers
-from flatlab.derivatives.jacobians.norms import Norms
-from flatlab.derivatives.per_sample.autograd_check import checked_findings
-from flatlab.derivatives.per_sample.forward_pass import Wanted
+from flatlab.derivatives.jacobians.norms import Norms, NormsOfLayers, norms_of_layers
+from flatlab.derivatives.per_sample.forward_pass import Wanted, checked_findings
+from flatlab.derivatives.per_sample.memory import RESIDUAL
 from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.derivatives.per_sample.values import Derivatives, Layer
-from flatlab.families._accuracy import RESIDUAL
-from flatlab.families._geometry.values import Values, wanted_of
+from flatlab.families.geometry.values import Values, wanted_of
 from flatlab.losses._base import Loss
 
 ESTIMATED = (

@@ -20,10 +20,9 @@ from flatlab.derivatives.checks.evaluation_mode import check_mode
 from flatlab.derivatives.per_sample.hooks import recorded
 from flatlab.derivatives.per_sample.probe import Findings, probe, run
 from flatlab.derivatives.second_order.hessian_products import Batches
-from flatlab.derivatives.second_order.piecewise import piecewise_linear
-from flatlab.families._capacity.norms import Weights, over_margin, path_norm
-from flatlab.families._capacity.pac_bayes import noise_tolerance
-from flatlab.families._capacity.table import PAC_BAYES, QUANTITIES
+from flatlab.derivatives.second_order.second_pass import piecewise_linear
+from flatlab.families.capacity.norms import Weights, noise_tolerance, over_margin, path_norm
+from flatlab.families.capacity.table import PAC_BAYES, QUANTITIES
 from flatlab.losses._base import Loss
 from flatlab.measuring.quantity import Measured, Samples, Settings
 

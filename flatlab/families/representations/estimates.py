@@ -22,7 +22,7 @@ from flatlab.derivatives.jacobians.golub_kahan import (
     samples_at_a_time,
 )
 from flatlab.derivatives.per_sample.probe import Findings
-from flatlab.families._representations.bounds import inverse
+from flatlab.families.representations.bounds import inverse
 
 BLOCK = 20
 """Directions that are drawn together, and the fewest."""
