@@ -1,7 +1,7 @@
-"""Code, params and inputs of every job that makes data or weights, as they were kept.
+"""Code, params and inputs of every job that makes data or weights, as kept.
 
-`python tests/lab/plan/test_job_codes.py` keeps them anew, which is right only where all networks
-are meant to be trained again.
+They were kept before the house was moved: `python tests/lab/plan/test_job_codes.py` keeps them
+anew, which is right only where weights are meant to change.
 """
 
 import hashlib
@@ -21,17 +21,17 @@ def digest(jobs):
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def training(the_plan, key, scale):
+def training_of(the_plan, key, scale):
     """The training jobs of one experiment."""
     experiment = the_plan.experiment(key, scale)
     jobs = [experiment.training(pack) for pack in experiment.packs]
-    return {"train": digest([[job.inputs, job.settings, job.code] for job in jobs if job])}
+    return digest([[job.inputs, job.settings, job.code] for job in jobs if job])
 
 
 def codes():
     the_plan = plan.Plan({})
     found = {
-        f"{key} {scale}": training(the_plan, key, scale)
+        f"{key} {scale}": training_of(the_plan, key, scale)
         for key in plan.experiment_keys()
         for scale in plan.SCALES
     }
