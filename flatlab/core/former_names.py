@@ -13,16 +13,17 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 ROOMS = {
-    "core": "plan.options plan.paths plan.registry plan.schema plan.studies store jobs.progress "
-    "jobs.resume_state derivatives.errors derivatives.forecast",
+    "core": "plan.options plan.paths plan.registry plan.run_records plan.schema plan.studies store "
+    "execution.own_code:user_code jobs.progress jobs.resume_state derivatives.errors "
+    "derivatives.forecast",
     "lab": "claims jobs plan tables train experiments:kinds plotting:figures publication:publish",
     "api": "metrics._directions metrics._landscape metrics._measure metrics._tracker",
-    "inputs": "metrics._adapted metrics._batches metrics._losses metrics._prepared:prepare "
-    "metrics._samples losses._function:loss_function losses._positions:loss_positions "
-    "losses._weighted:weighted_loss",
+    "inputs": "execution.own_samples:files metrics._adapted metrics._batches metrics._losses "
+    "metrics._prepared:prepare metrics._samples losses._function:loss_function "
+    "losses._positions:loss_positions losses._weighted:weighted_loss",
     "measuring": "metrics._checked:preflight metrics._loss_values:evaluate "
-    "metrics._measure_pack:grid metrics._measure_transformed:transformed metrics._measure_zoo:zoo "
-    "metrics._pretrained metrics._quantity metrics._stacked",
+    "metrics._measure_pack:grid metrics._measure_transformed:transformed "
+    "metrics._measure_zoo:networks metrics._quantity metrics._stacked:dataset",
     "derivatives.checks": "derivatives.comparisons derivatives.culprits "
     "derivatives.derivative_check derivatives.differences derivatives.evaluation_mode "
     "derivatives.isolation",
@@ -45,12 +46,13 @@ ROOMS = {
 
 
 def _moves() -> dict[str, str]:
-    users = "flatlab.lab.kinds.user_networks"
-    moves = {"flatlab.metrics": "flatlab.families", "flatlab.execution": users}
+    moves = {"flatlab.metrics": "flatlab.families", "flatlab.execution": "flatlab.lab.kinds"}
+    for name in ("measurement", "networks"):
+        moves[f"flatlab.execution.own_{name}"] = "flatlab.lab.kinds._user_networks"
+    for name in ("own_networks", "zoo"):
+        moves[f"flatlab.tables.{name}"] = "flatlab.lab.tables.runs"
     for name in ("auto_pgd", "batch_loss"):
         moves[f"flatlab.derivatives.{name}"] = "flatlab.families.sharpness.auto_pgd"
-    for name in ("code", "measurement", "networks", "samples"):
-        moves[f"flatlab.execution.own_{name}"] = f"{users}.{name}"
     for room, names in ROOMS.items():
         for name in names.split():
             before, _, after = name.partition(":")

@@ -1,80 +1,91 @@
-"""One pack of a zoo: its networks are built and measured one after the other.
+"""Many networks, loaded and measured one after the other, as one dataset.
 
-A network that fails is recorded and the job continues; an interrupted job keeps its results.
+A network that fails is recorded and the job continues; an interrupted job keeps its results. The
+checkpoints of a grid, which share one architecture and fail together, are those of `grid`.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from flatlab.api.measure import measure
 from flatlab.core import store
 from flatlab.core.errors import MeasureError, is_device_failure
 from flatlab.core.progress import Progress
 from flatlab.core.registry import imported, measures_samples
 from flatlab.core.resume_state import ResumeState
+from flatlab.core.user_code import called, function_of
 from flatlab.data._dataset import Arrays, DataError
-from flatlab.data._tensors import Split, Splits, prepare
+from flatlab.data._tensors import Split, prepare
+from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.derivatives.per_sample.memory import BUDGET
 from flatlab.losses._base import loss_of
-from flatlab.measuring.quantity import Measured, Quantity, quantities_of, settings_of
-from flatlab.measuring.stacked import stacked
+from flatlab.measuring.dataset import Row, stacked, without_samples
+from flatlab.measuring.preflight import measured
+from flatlab.measuring.quantity import Measured, Quantity, Samples, quantities_of, settings_of
 from flatlab.networks import _timm
 from flatlab.networks._build import build
+from flatlab.networks._pretrained import LazyNetwork, LoadedNetwork, of_timm
 
 ACCURACIES = ("train_accuracy", "test_accuracy")
 """In %; unknown for networks that were trained elsewhere."""
+TRAINED_BY, SHARPNESS_OF = "cross-entropy", "half-mse"
+"""Losses: of the training of a zoo's networks, which are classifiers; and of its quantities."""
 
-LOSS = "cross-entropy"
-"""Networks of a zoo are classifiers."""
+Values = dict[str, np.ndarray]
 
 
-class LoadedNetwork(NamedTuple):
-    """A network and what it is measured on.
+def measure_each(
+    names: Sequence[str],
+    measure: Callable[[int, dict[str, Any]], Values],
+    unfinished: ResumeState | None = None,
+) -> list[Row]:
+    """Measure networks one after the other; one that fails has no values, and a `failure`.
 
-    model: the network, in evaluation mode.
-    inputs: (samples, ...).
-    labels: classes of the inputs, (samples,); None if the outputs are the targets.
-    splits: for families that compare test sets.
-    known: values of quantities that are known without measuring.
+    names: of the networks.
+    measure: given the number of a network, and what is known of it, to which it adds, returns its
+        quantities.
+    unfinished: the results of an interrupted job, which go on from there; None: there are none.
     """
-
-    model: nn.Module
-    inputs: Tensor
-    labels: Tensor | None = None
-    splits: Splits | None = None
-    known: Mapping[str, float] = {}
-
-
-class LazyNetwork(NamedTuple):
-    """An entry of a zoo; `build()` loads the network and may raise.
-
-    key: its row in the table.
-    architecture: its name.
-    build: makes the network and its samples.
-    hyperparameters: coordinates of the table.
-    """
-
-    key: str
-    architecture: str
-    build: Callable[[], LoadedNetwork]
-    hyperparameters: Mapping[str, Any] = {}
+    rows: list[Row] = []
+    failed = lambda: f"{sum(bool(row.about['failure']) for row in rows)} failed"  # noqa: E731
+    progress = Progress(len(names), "networks", failed)
+    for number, name in enumerate(names):
+        if unfinished and (left := unfinished.load(name)):
+            rows.append(Row(*left))
+        else:
+            rows.append(_row(name, partial(measure, number)))
+            if unfinished:
+                unfinished.save(name, *rows[-1])
+        progress.advance(lambda: len(rows))
+    progress.close(len(rows))
+    return rows
 
 
-def measure_zoo(
+def _row(name: str, measure: Callable[[dict[str, Any]], Values]) -> Row:
+    about: dict[str, Any] = {"failure": "", "coordinates": {}, "described": {}}
+    try:
+        return Row(measure(about), about)
+    except (MeasureError, DataError, RuntimeError, ValueError, MemoryError) as error:
+        if is_device_failure(error):  # so would all networks that follow
+            raise
+        failure = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        print(f"{name}: {failure}", file=sys.stderr)
+        return Row({}, {**about, "failure": failure, "coordinates": {}, "described": {}})
+
+
+def measure_networks(
     settings: Mapping[str, Any], files: Any, folder: Path, unfinished: ResumeState, device: str
 ) -> xr.Dataset:
-    """Measure the networks of one pack.
+    """Measure the networks of one pack of a zoo.
 
-    settings: those of `flatlab.lab.kinds.zoo`.
+    settings: those of a job of `flatlab.lab.kinds.networks`.
     files: `weights` and `data` of a grid's networks.
     folder: holds images and the weights of networks from elsewhere.
     unfinished: the results of an interrupted job.
@@ -83,52 +94,31 @@ def measure_zoo(
     Returns a dataset with the dimension `run`; a network that failed has NaN, and the reason in
     `failure`.
     """
-    if "networks" in settings:
-        networks = list(_of_grid(settings, files, folder, device))
+    if settings["from"] == "grid":
+        networks = [*_of_grid(settings, files, folder, device)]
+    elif settings["from"] == "timm":
+        networks = [*of_timm(settings, folder, device)]
     else:
-        from flatlab.measuring import pretrained as _pretrained
+        name, study = settings["networks"], settings["study"]
+        given = {"settings": settings, "folder": folder, "device": device}
+        networks = [*called(function_of(name, "networks", study), "networks", name, study, given)]
 
-        networks = list(_pretrained.networks(settings, folder, device))
-    rows: list[tuple[dict[str, np.ndarray], dict[str, Any]]] = []
-    progress = Progress(
-        len(networks), "networks", lambda: f"{sum(bool(row['failure']) for _, row in rows)} failed"
-    )
-    for network in networks:
-        if left := unfinished.load(network.key):
-            rows.append(left)
-        else:
-            rows.append(_measured(network, settings, device))
-            unfinished.save(network.key, *rows[-1])
-        progress.advance(lambda: len(rows))
-    progress.close(len(rows))
-    return _joined(rows, settings)
-
-
-def _measured(
-    network: LazyNetwork, settings: Mapping[str, Any], device: str
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The quantities of a network, and what is known of it, which JSON has."""
-    about: dict[str, Any] = {"parameters": 0, "pixels": 0, "failure": "", "coordinates": {}}
-    about |= {"run": network.key, "network": network.architecture}
-    about["hyperparameters"] = dict(network.hyperparameters)
-    values: dict[str, np.ndarray] = {}
-    try:
-        loaded = network.build()
+    def of_network(number: int, about: dict[str, Any]) -> Values:
+        network = networks[number]
+        about |= {"run": network.key, "network": network.architecture}
+        about |= {"parameters": 0, "pixels": 0, "hyperparameters": dict(network.hyperparameters)}
+        loaded = network.load()
         loaded.model.to(device)
         about["parameters"] = sum(p.numel() for p in loaded.model.parameters())
         about["pixels"] = loaded.inputs.shape[-1]
+        values: Values = {}
         for name in settings["families"]:
-            measured = _of_family(name, loaded, settings, device)
-            values = measured.values | values
-            about["coordinates"] |= measured.coordinates
-        values |= {name: np.array(value) for name, value in loaded.known.items()}
-    except (MeasureError, DataError, RuntimeError, ValueError, MemoryError) as error:
-        if is_device_failure(error):  # so would all networks that follow
-            raise
-        values = {}
-        about["failure"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-        print(f"{network.key}: {about['failure']}", file=sys.stderr)
-    return values, about
+            result = _of_family(name, loaded, settings, device)
+            values = result.values | values
+            about["coordinates"] |= result.coordinates
+        return values | {name: np.array(value) for name, value in loaded.known.items()}
+
+    return _joined(measure_each([n.key for n in networks], of_network, unfinished), settings)
 
 
 def _of_family(
@@ -137,22 +127,16 @@ def _of_family(
     """The quantities of a family that have no dimension `sample`."""
     options, family = settings["families"][name], imported("metrics", name)
     if not measures_samples(name):
-        how = settings_of(name, options, loss_of({"loss": LOSS}))
-        return family.measure_splits(network.model, network.splits, how)
+        how = settings_of(name, options, loss_of({"loss": TRAINED_BY}))
+        result: Measured = family.measure_splits(network.model, network.splits, how)
+        return result
     labels = None if network.labels is None else network.labels.to(device)
-    report = measure(
-        network.model,
-        network.inputs.to(device),
-        labels,
-        families=[name],
-        seed=settings["seed"],
-        memory=BUDGET,
-        **options,
-    )
-    kept = [n for n in quantities_of(family) if n in report and "sample" not in report[n].dims]
-    dims = {str(dim) for n in kept for dim in report[n].dims}
-    coordinates = {dim: report[dim].values.tolist() for dim in dims}
-    return Measured({n: report[n].values for n in kept}, coordinates)
+    samples = Samples(network.inputs.to(device), None, labels)
+    loss = loss_of({"loss": SHARPNESS_OF})
+    how = settings_of(name, options, loss, seed=settings["seed"], budget=BUDGET)
+    with preserving_state(network.model):
+        result = measured(name, network.model, samples, how)
+    return without_samples(result, quantities_of(family))
 
 
 def _of_grid(
@@ -220,29 +204,24 @@ def _accuracy(model: nn.Module, split: Split) -> float:
     return 100 * split.outputs(model).argmax(1).eq(_labels(split)).double().mean().item()
 
 
-def _joined(
-    rows: list[tuple[dict[str, np.ndarray], dict[str, Any]]], settings: Mapping[str, Any]
-) -> xr.Dataset:
+def _joined(rows: list[Row], settings: Mapping[str, Any]) -> xr.Dataset:
     """One row per network; NaN where a network has no value, such as for layers of others."""
-    frame = pd.DataFrame([about for _, about in rows])
-    frame["family"] = frame["network"].map(_timm.family_of)
-    measured: dict[tuple[int, ...], Measured] = {
-        (number,): Measured(values, about["coordinates"])
-        for number, (values, about) in enumerate(rows)
-    }
-    quantities, networks = _quantities(settings), {"run": len(rows)}
-    variables, named = stacked(measured, networks, quantities)
+    quantities, count = _quantities(settings), len(rows)
+    dims = {name: quantity.dims for name, quantity in quantities.items()}
+    variables, named = stacked([((n,), row) for n, row in enumerate(rows)], {"run": count}, dims)
     described = {}
     for name, quantity in quantities.items():
-        missing = ("run",), np.full(len(rows), np.nan)
+        missing = ("run",), np.full(count, np.nan)
         if variable := variables.get(name, None if quantity.dims else missing):
             about = {"long_name": quantity.long_name, "units": quantity.units}
             described[name] = (*variable, about)
-    words = ("run", "network", "failure", "family")
-    coordinates: dict[str, Any] = {n: ("run", store.as_strings(list(frame[n]))) for n in words}
-    coordinates |= {n: ("run", frame[n].to_numpy(np.int64)) for n in ("parameters", "pixels")}
+    known = {name: [row.about[name] for row in rows] for name in ("run", "network", "failure")}
+    known["family"] = [*map(_timm.family_of, known["network"])]
+    coordinates: dict[str, Any] = {n: ("run", store.as_strings(each)) for n, each in known.items()}
+    for name in ("parameters", "pixels"):
+        coordinates[name] = "run", np.array([row.about[name] for row in rows], np.int64)
     for name in settings.get("hyperparameters", {}):
-        values = [by_name[name] for by_name in frame["hyperparameters"]]
+        values = [row.about["hyperparameters"][name] for row in rows]
         if levels := settings["levels"].get(name):
             values = [levels.index(value) if value in levels else None for value in values]
         coordinates[name] = ("run", _column(values))

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from flatlab.core.registry import keys_of
 from flatlab.core.store import load_dataset
+from flatlab.core.user_code import called, function_of
 from flatlab.data._arrays import RESIZED, Inputs, Samples, is_arrays, parts, parts_of, pictures
 from flatlab.data._dataset import DataError, load
 from flatlab.data._folders import folders
 from flatlab.data._tensors import Split, prepare
 from flatlab.inputs.adapted import Structure
 from flatlab.inputs.batches import collected, of_samples
-from flatlab.lab.kinds.user_networks.code import called, function_of
 
 TABLE = ".zarr.zip"
 """How the file of a data set ends that the workflow has prepared."""

@@ -16,11 +16,11 @@ from flatlab.core import store
 from flatlab.core.errors import MeasureError
 from flatlab.core.options import options_of
 from flatlab.core.registry import check_known
+from flatlab.core.user_code import called, function_of
 from flatlab.data._dataset import DataError
 from flatlab.data._images import Images
 from flatlab.inputs.adapted import Structure
-from flatlab.lab.kinds.user_networks.code import called, function_of
-from flatlab.lab.kinds.user_networks.samples import Part, parts_of_data
+from flatlab.inputs.files import Part, parts_of_data
 from flatlab.networks import _timm as timm
 from flatlab.networks._build import build
 from flatlab.networks._files import load_state
