@@ -36,7 +36,7 @@ READINGS = {
     ),
     "compared": Reading(
         "compression",
-        ("gap",),
+        ("gap-losses", "gap-accuracies"),
         "the sentences stand among bounds on sensitivity, and of both sides of a bound one is a "
         "compression metric; what is said of the gap names it (App. H.2, 6)",
         "quantities that only consider a single layer of weights, such as the relative flatness "
