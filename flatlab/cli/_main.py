@@ -21,8 +21,7 @@ GROUPS = ("Look at results", "Measure networks", "Plan and run", "Publish")
 """The headings of `flatlab --help`, in order; others follow."""
 WIDTH = 80
 GONE = {
-    "train": "an experiment of kind `loop` trains run by run with your function, and resumes "
-    "(docs/studies.md)",
+    "train": "an experiment with `from: function` trains run by run, and resumes (docs/studies.md)",
     "prove-equal": "in a clone of the project: python -m tools.prove_equal OLD_CHECKOUT",
 }
 """Commands that there were, and what to use instead."""
