@@ -1,29 +1,27 @@
 """The loss of a measurement: by its name, with options and class weights, or a function."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from flatlab.core.errors import MeasureError
-from flatlab.core.options import checked, options_of
+from flatlab.core.options import checked
 from flatlab.core.registry import check_known, keys_of
 from flatlab.core.schema import plain
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.inputs import loss_function as _function
 from flatlab.inputs import loss_positions as _positions
 from flatlab.inputs import weighted_loss as _weighted
-from flatlab.inputs.batches import tensor_of
+from flatlab.inputs.arguments import options_in_measurement
 from flatlab.inputs.prepare import Prepared
 from flatlab.losses import cross_entropy
 from flatlab.losses._base import Loss, loss_of
 from flatlab.measuring.quantity import Samples
 
 Function = Callable[[Tensor, Any], Tensor]
-Weights = Sequence[float] | np.ndarray | Tensor
 
 
 def options_known(loss: str | Function) -> set[str]:
@@ -33,7 +31,7 @@ def options_known(loss: str | Function) -> set[str]:
     """
     if isinstance(loss, str):
         check_known("losses", loss, "loss")
-        return set(options_of("losses", loss).__struct_fields__)
+        return set(options_in_measurement("losses", loss).__struct_fields__)
     if not callable(loss):
         names = ", ".join(keys_of("losses"))
         raise MeasureError(f"loss is {loss!r}: neither a function nor one of {names}")
@@ -45,22 +43,25 @@ def with_options(loss: str | Function, options: Mapping[str, Any]) -> Loss | Fun
     options_known(loss)
     if not isinstance(loss, str):
         return loss
-    return loss_of({**plain(checked(options, options_of("losses", loss))), "loss": loss})
+    own = plain(checked(options, options_in_measurement("losses", loss)))
+    weights = own.pop("class_weights", None)
+    chosen = loss_of({**own, "loss": loss})
+    if weights is None:
+        return chosen
+    assert isinstance(chosen, cross_entropy.Loss)
+    return _weighted.Loss(chosen, torch.tensor(weights, dtype=torch.float64))
 
 
-def loss_for(
-    loss: Loss | Function, ready: Prepared, weights: Weights | None
-) -> tuple[Loss, Samples]:
+def loss_for(loss: Loss | Function, ready: Prepared) -> tuple[Loss, Samples]:
     """The loss of the outputs of a network, and the samples with the targets that it takes.
 
     loss: one of this project's; or a function of outputs and targets, which must be the mean of its
         values on single samples, or their sum, or the mean over all positions.
     ready: the network and its samples.
-    weights: of classes, for the cross-entropy.
     """
     samples, classes = ready.samples, ready.outputs.classes
-    if weights is not None:
-        loss = _weighted_by_class(loss, samples, classes, weights)
+    if isinstance(loss, _weighted.Loss):
+        loss = _of_mean_weight(loss, samples, classes)
     if not isinstance(loss, Loss):
         return _of_function(loss, ready)
     if not classes:
@@ -69,17 +70,9 @@ def loss_for(
     return _positions.Loss(loss, classes, count), samples
 
 
-def _weighted_by_class(
-    loss: Loss | Function, samples: Samples, classes: int, given: Weights
-) -> _weighted.Loss:
-    if not isinstance(loss, cross_entropy.Loss):
-        raise MeasureError(
-            "class_weights belong to loss='cross-entropy'; other losses, by name or functions, "
-            "have none, or their own"
-        )
-    weights = tensor_of(given, "class_weights").double().to(samples.inputs.device)
-    if weights.ndim != 1 or not bool((weights.isfinite() & (weights >= 0)).all()):
-        raise MeasureError("class_weights must be a list of one number >= 0 for each class")
+def _of_mean_weight(loss: _weighted.Loss, samples: Samples, classes: int) -> _weighted.Loss:
+    """The weighted cross-entropy, divided by the mean weight of these samples."""
+    weights = loss.weights.to(samples.inputs.device)
     if samples.labels is not None:
         if (largest := int(samples.labels.max())) >= len(weights):
             raise MeasureError(f"label {largest}: there are {len(weights)} class_weights")
@@ -96,7 +89,7 @@ def _weighted_by_class(
         mean = (rows[~rows.isnan().any(1)] @ weights).mean()
     if not float(mean) > 0:
         raise MeasureError("class_weights are 0 for the classes of all samples")
-    return _weighted.Loss(loss, weights, float(mean))
+    return _weighted.Loss(loss.base, weights, float(mean))
 
 
 def _of_function(loss: Function, ready: Prepared) -> tuple[Loss, Samples]:

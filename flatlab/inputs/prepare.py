@@ -15,6 +15,7 @@ from flatlab.core.errors import MeasureError
 from flatlab.core.schema import closest
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.inputs.adapted import ATTENTION, Layout, Outputs, Structure, adapted, outputs_of
+from flatlab.inputs.arguments import Arguments
 from flatlab.inputs.batches import collected, like, of_samples, tensor_of, tensors
 from flatlab.inputs.samples import samples_of
 from flatlab.measuring.quantity import Samples
@@ -49,29 +50,23 @@ def prepared(
     model: nn.Module,
     inputs: Any,
     targets: Any,
-    *,
-    dtype: str | torch.dtype | None,
-    limit: int | None,
-    output: str | int | None,
-    ignore_index: int,
-    tokens: bool,
-    loss_takes_parts: bool = False,
+    how: Arguments,
+    tokens: bool = True,
+    named: bool = True,
 ) -> Prepared:
     """A network and its samples.
 
     model, inputs, targets: those of `flatlab.measure`.
-    dtype: of the arithmetic.
-    limit: samples to take.
-    output: which output is meant.
-    ignore_index: the class of samples, or positions, that are left out.
+    how: its arguments.
     tokens: whether inputs may be integers.
-    loss_takes_parts: whether all that is in a batch, and no argument of the network, is for the
-        loss, a function.
+    named: whether the loss is one by name; all that is in a batch, and no argument of the network,
+        is otherwise for the loss, a function.
     """
-    model = network_of(model, dtype)
+    model = network_of(model, how.dtype)
+    ignore_index, loss_takes_parts = how.ignore_index, not named
     weight = next(p for p in model.parameters() if p.is_floating_point())
     taken = arguments_of(model) if loss_takes_parts else None
-    parts, targets = collected(inputs, targets, limit, ignore_index, taken, loss_takes_parts)
+    parts, targets = collected(inputs, targets, how.samples, ignore_index, taken, loss_takes_parts)
     layout, of_targets = None, None
     if isinstance(targets, dict | tuple):
         of_targets, targets = _side_by_side(targets, weight, loss_takes_parts)
@@ -85,7 +80,7 @@ def prepared(
     # Twice: what targets must be depends on the outputs, and these on the converted inputs.
     x = samples_of(x, None, weight, tokens, ignore_index).inputs
     with preserving_state(model):
-        outputs = outputs_of(model, x, layout, output)
+        outputs = outputs_of(model, x, layout, how.output)
     samples = samples_of(
         x, targets, weight, tokens, ignore_index, outputs.classes, of_targets is not None
     )

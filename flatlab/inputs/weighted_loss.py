@@ -19,7 +19,7 @@ class Loss(Base):
 
     weighted = True
 
-    def __init__(self, base: unweighted.Loss, weights: Tensor, mean: float) -> None:
+    def __init__(self, base: unweighted.Loss, weights: Tensor, mean: float = 1.0) -> None:
         self.base, self.weights, self.mean = base, weights, mean
 
     def values(self, outputs: Tensor, targets: Tensor) -> Tensor:

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
 from flatlab.core.schema import PlanError, refuse_unknown
-from flatlab.inputs.losses import Weights, loss_for, options_known, with_options
+from flatlab.inputs.arguments import Arguments
+from flatlab.inputs.losses import Function, loss_for, options_known, with_options
 from flatlab.inputs.prepare import prepared
 from flatlab.losses._base import Loss
 from flatlab.measuring.quantity import Samples
@@ -76,17 +77,14 @@ def evaluated(
     model: nn.Module,
     inputs: Any,
     targets: Any,
-    loss: str | Callable[[Tensor, Tensor], Tensor],
-    *,
+    loss: str | Function,
+    how: Arguments,
     options: Mapping[str, Any],
-    class_weights: Weights | None = None,
-    samples: int | None = None,
-    output: str | int | None = None,
-    batch_size: int | None = None,
-    dtype: str | torch.dtype | None = None,
-    ignore_index: int = -100,
 ) -> Evaluated:
-    """A network, its samples and its loss.  options: of the loss; the rest: of `flatlab.measure`.
+    """A network, its samples and its loss.
+
+    how: the arguments of the measurement.
+    options: of the loss.
 
     Raises `MeasureError` where they do not fit each other.
     """
@@ -95,20 +93,10 @@ def evaluated(
         given = with_options(loss, options)
     except PlanError as error:
         raise MeasureError(str(error)) from None
-    ready = prepared(
-        model,
-        inputs,
-        targets,
-        dtype=dtype,
-        limit=samples,
-        output=output,
-        ignore_index=ignore_index,
-        tokens=True,
-        loss_takes_parts=not isinstance(loss, str),
-    )
-    chosen, sample_set = loss_for(given, ready, class_weights)
+    ready = prepared(model, inputs, targets, how, named=isinstance(given, Loss))
+    chosen, sample_set = loss_for(given, ready)
     with torch.no_grad():
         outputs = ready.model(sample_set.inputs[:2].clone()).shape[1]
     y = sample_set.targets_for(outputs, chosen)
     kept = replace(sample_set, labels=ready.samples.labels)
-    return Evaluated(ready.model, kept, chosen, y, batch_size or BATCH)
+    return Evaluated(ready.model, kept, chosen, y, how.batch_size or BATCH)

@@ -8,6 +8,7 @@ import ast
 import hashlib
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -20,6 +21,7 @@ from flatlab.core.paths import built_at
 from flatlab.core.registry import file_of, joined, keys_of, measures_samples, module_of, syntax
 from flatlab.core.schema import REDUCED, PlanError, Strict, closest, convert, means, plain
 from flatlab.core.studies import module_of_study, studies
+from flatlab.inputs.arguments import Arguments, options_in_measurement
 from flatlab.lab.kinds._evidence import Difference, evidence
 from flatlab.lab.kinds._sections import Count, Precision, Scaling
 from flatlab.lab.plan.experiments import Experiment, PlannedJob, Source
@@ -29,17 +31,13 @@ Function = Annotated[
     str, means("module:function of the study's folder", pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
 ]
 Value = bool | int | float | str
-SAME = (
-    *("loss", "samples", "seed", "batch_size"),
-    *("output", "parameters", "ignore_index", "class_weights"),
-)
-"""Fields of `Measure` that the job is given as they are."""
 
 
-class Measure(Strict, frozen=True, kw_only=True):
+class Measure(Arguments, frozen=True, kw_only=True):
     """The measurements on each network; options of the families and of the loss are keys too."""
 
     FOLDERS: ClassVar[dict[str, str]] = {"families": "metrics", "loss": "losses"}
+    OPTIONS: ClassVar[Any] = staticmethod(options_in_measurement)
 
     families: Annotated[
         list[str], means("files of flatlab/families; those joined by + are measured by one job")
@@ -48,22 +46,14 @@ class Measure(Strict, frozen=True, kw_only=True):
     samples: Annotated[
         Literal["all"] | Count, means("training samples that the families are measured on")
     ] = 100
-    seed: Annotated[int, means("of the samples and of families that draw", ge=0)] = 0
-    output: Annotated[
-        str | int | None,
-        means("the output that is meant, by its key or place; `logits`, or the only one, else"),
-    ] = None
-    parameters: Annotated[
-        list[str] | None, means("parameters or modules, or patterns, that are theta; all else")
-    ] = None
-    ignore_index: Annotated[int, means("the class of samples, or positions, left out")] = -100
-    class_weights: Annotated[
-        list[float] | None, means("of the cross-entropy, one for each class")
-    ] = None
-    batch_size: Annotated[Count | None, means("samples at a time; what fits by default")] = None
-    precision: Annotated[
-        Precision | None, means("of the arithmetic; that of the weights by default")
-    ] = None
+    precision: Annotated[Precision | None, means("former name of `dtype`")] = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Those of `flatlab.measure`; samples are drawn before."""
+        own = {name: getattr(self, name) for name in Arguments.__struct_fields__}
+        samples = None if self.samples == "all" else self.samples
+        return own | {"samples": samples, "dtype": self.dtype or self.precision}
 
 
 class Declared(Strict, frozen=True, kw_only=True):
@@ -129,6 +119,9 @@ class NetworksExperiment(Experiment, frozen=True, kw_only=True):
                     f"{source.location('measure', 'families')}: losses and errors on training and "
                     f"test sets are measured anyway; leave out {family}"
                 )
+        if measure.precision:
+            where = source.location("measure", "precision")
+            warnings.warn(f"{where} is now called dtype", FutureWarning, stacklevel=2)
         content = {**source.content, **source.override}
         content = {key: source.value(key) for key in keys if key in content}
         file = convert(content, cls.schema, source.location)
@@ -196,8 +189,8 @@ class NetworksExperiment(Experiment, frozen=True, kw_only=True):
             "scaling": self.file.scaling,
             "resize": self.file.resize,
             "families": families,
-            **{key: getattr(chosen, key) for key in SAME},
-            "dtype": chosen.precision,
+            "loss": chosen.loss,
+            "arguments": chosen.arguments,
             "options": self._options([*families, chosen.loss]),
             "performance": family == self.families[0],
         }

@@ -6,19 +6,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from msgspec.structs import replace
 from torch import nn
 
 from flatlab.data._tensors import EVALUATED
-from flatlab.inputs.losses import loss_for
+from flatlab.inputs.arguments import Arguments
+from flatlab.inputs.losses import Function, loss_for, with_options
 from flatlab.inputs.prepare import prepared
 from flatlab.lab.kinds.user_networks.samples import Part
-from flatlab.losses._base import Loss, loss_of
-
-PASSED_ON = (
-    *("output", "parameters", "ignore_index", "class_weights"),
-    *("batch_size", "dtype", "memory", "seed"),
-)
-"""Fields of `Measurement` that are arguments of `measure`."""
+from flatlab.losses._base import Loss
 
 
 @dataclass(frozen=True)
@@ -27,20 +23,11 @@ class Measurement:
 
     model: `module:function`, which builds a network from those hyper-parameters that it takes.
     data: a file of arrays, a folder of images, a data set's key, or `module:function`.
+    arguments: those of `flatlab.measure`; so many training samples are drawn, by the seed.
     families: of quantities, or ("all",).
     loss: of their training; None: cross-entropy for classes, half-mse for numbers.
-    samples: how many training samples the families are measured on; None: all.
-    seed: that draws the samples, and the numbers of families that draw some.
     scaling: of images as published; arrays are taken as they are.
     resize: pixels to which images of a folder are resized and cut; None: as they are.
-    output: which output is meant, of a network that returns several; None: `logits`, or the only
-        one.
-    parameters: names or patterns of those that are theta; None: all.
-    ignore_index: the class of samples, or positions, that do not count.
-    class_weights: of the cross-entropy, one for each class; None: none.
-    batch_size: samples at a time; None: what fits.
-    dtype: of the arithmetic; None: that of the weights.
-    memory: bytes that derivatives may take; None: a quarter of what is free.
     device: "cpu" or "cuda".
     options: of families and of the loss.
     performance: whether losses and errors on whole training and test sets are measured.
@@ -49,19 +36,11 @@ class Measurement:
 
     model: str
     data: str
+    arguments: Arguments
     families: Sequence[str] = ("geometry",)
     loss: str | None = None
-    samples: int | None = 100
-    seed: int = 0
     scaling: str = "unit"
     resize: int | None = None
-    output: str | int | None = None
-    parameters: Sequence[str] | None = None
-    ignore_index: int = -100
-    class_weights: Sequence[float] | None = None
-    batch_size: int | None = None
-    dtype: str | None = None
-    memory: int | None = None
     device: str = "cpu"
     options: tuple[tuple[str, Any], ...] = ()
     performance: bool = True
@@ -73,7 +52,7 @@ def performance(
 ) -> dict[str, np.ndarray]:
     """Losses and errors on whole training and test sets."""
     described: dict[str, Any] = about["described"]
-    loss = loss_of({**dict(how.options), "loss": about["loss"]})
+    loss = with_options(about["loss"], dict(how.options))
     values: dict[str, float] = {}
     for name, part in parts.items():
         if part.targets is None:
@@ -96,14 +75,15 @@ def performance(
 
 
 @torch.no_grad()
-def _on_part(network: nn.Module, part: Part, loss: Loss, how: Measurement) -> dict[str, float]:
+def _on_part(
+    network: nn.Module, part: Part, given: Loss | Function, how: Measurement
+) -> dict[str, float]:
     """The loss of a network on all samples; of classes also accuracy and error in %.
 
     Of sequences and maps they are those of positions.
     """
-    chosen = {name: getattr(how, name) for name in ("dtype", "output", "ignore_index")}
-    ready = prepared(network, part.inputs, part.targets, limit=None, tokens=True, **chosen)
-    loss, samples = loss_for(loss, ready, how.class_weights)
+    ready = prepared(network, part.inputs, part.targets, replace(how.arguments, samples=None))
+    loss, samples = loss_for(given, ready)
     labels = samples.labels if samples.position_labels is None else samples.position_labels
     targets = samples.targets_for(torch.Size(ready.outputs.shape).numel(), loss)
     total, right, counted = 0.0, 0, 0

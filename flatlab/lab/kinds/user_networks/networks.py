@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 import xarray as xr
+from msgspec.structs import asdict
 from torch import nn
 
 from flatlab.api.measure import measure
@@ -19,9 +20,10 @@ from flatlab.core.schema import OWN
 from flatlab.core.studies import studies
 from flatlab.data._dataset import DataError
 from flatlab.derivatives.per_sample.memory import BUDGET
+from flatlab.inputs.arguments import Arguments
 from flatlab.lab.jobs.job import RunningJob
 from flatlab.lab.kinds.user_networks.code import called, function_of
-from flatlab.lab.kinds.user_networks.measurement import PASSED_ON, Measurement, performance
+from flatlab.lab.kinds.user_networks.measurement import Measurement, performance
 from flatlab.lab.kinds.user_networks.samples import Part, parts_of_data
 from flatlab.lab.plan.run_records import RunRecords
 from flatlab.lab.tables.own_networks import Row, gather
@@ -59,7 +61,7 @@ def table_of(
     bar.close(len(rows))
     about = {
         **{"experiment": key, "name": key, "scale": "own", "title": f"Networks of {how.model}"},
-        **{"data": Path(how.data).name, "model": how.model, "sample_seed": how.seed},
+        **{"data": Path(how.data).name, "model": how.model, "sample_seed": how.arguments.seed},
         **{"families": list(how.families), "trained": "elsewhere", "evidence": OWN},
     }
     return gather([*enumerate(rows)], records, about)
@@ -76,10 +78,11 @@ def measured(job: RunningJob) -> xr.Dataset:
         data = job.input.data
     elif ":" not in data:
         data = str(folder / data)
-    samples = None if settings["samples"] == "all" else settings["samples"]
-    changed = {"data": data, "samples": samples, "device": job.device, "memory": BUDGET}
+    arguments = settings.pop("arguments")
+    arguments = Arguments(**{**arguments, "memory": arguments["memory"] or BUDGET})
     options = tuple(settings.pop("options").items())
-    how = Measurement(**{**settings, **changed, "options": options})
+    changed = {"data": data, "arguments": arguments, "device": job.device, "options": options}
+    how = Measurement(**{**settings, **changed})
     return Measurer(how).row(Path(job.input.weights), hyperparameters).dataset
 
 
@@ -123,7 +126,7 @@ class Measurer:
         about: dict[str, Any] = {"failure": "", "coordinates": {}, "described": {}}
         about["parameters"] = sum(p.numel() for p in network.parameters())
         train = self.parts["train"]
-        about["samples"] = min(self.how.samples or len(train), len(train))
+        about["samples"] = min(self.how.arguments.samples or len(train), len(train))
         try:
             values = _report(network.to(self.how.device), self.parts, self.how, about)
         except (MeasureError, RuntimeError, ValueError, MemoryError) as error:
@@ -162,18 +165,18 @@ def taken_by(
 def _check_classes(part: Part, how: Measurement, name: str) -> None:
     if part.targets is None or part.targets.is_floating_point():
         return
-    classes = part.targets[part.targets != how.ignore_index]
+    classes = part.targets[part.targets != how.arguments.ignore_index]
     if classes.numel() and int(classes.min()) < 0:
         raise DataError(
             f"{how.data}: {name} has the target {int(classes.min())}; they must be classes from 0 "
-            f"on, or {how.ignore_index}, which does not count"
+            f"on, or {how.arguments.ignore_index}, which does not count"
         )
 
 
 def _report(
     network: nn.Module, parts: Mapping[str, Part], how: Measurement, about: dict[str, Any]
 ) -> dict[str, np.ndarray]:
-    chosen = parts["train"].subset(about["samples"], how.seed)
+    chosen = parts["train"].subset(about["samples"], how.arguments.seed)
     classes = chosen.targets is not None and not chosen.targets.is_floating_point()
     loss = about["loss"] = how.loss or ("cross-entropy" if classes else "half-mse")
     report = measure(
@@ -182,7 +185,7 @@ def _report(
         chosen.targets,
         families=list(how.families),
         loss=loss,
-        **{name: getattr(how, name) for name in PASSED_ON},
+        **asdict(how.arguments),
         **dict(how.options),
     )
     kept = [name for name in report.data_vars if "sample" not in report[name].dims]
