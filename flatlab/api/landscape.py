@@ -14,15 +14,14 @@ from flatlab.api import directions as _directions
 from flatlab.api.directions import Moved, State
 from flatlab.core.errors import MeasureError
 from flatlab.core.forecast import Forecast, ticked
-from flatlab.core.schema import PlanError
 from flatlab.core.store import as_strings
 from flatlab.derivatives.checks.evaluation_mode import batch_norm as in_mode
 from flatlab.derivatives.checks.evaluation_mode import check_mode
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.inputs.arguments import documented, separated
-from flatlab.inputs.losses import Function
-from flatlab.inputs.prepare import only
-from flatlab.measuring.evaluate import UNITS, Evaluated, evaluated
+from flatlab.inputs.loss_forms import Function
+from flatlab.inputs.prepare import Ready, only
+from flatlab.measuring.evaluate import BATCH, UNITS, evaluate, ready_to_evaluate
 from flatlab.measuring.preflight import measured
 from flatlab.measuring.quantity import settings_of
 from flatlab.version import __version__
@@ -81,17 +80,17 @@ def landscape(
     axes = len(networks) if networks else dimensions
     _check(along, axes, points, batch_norm)
     low, high = span or ((-0.5, 1.5) if networks else (-1.0, 1.0))
-    try:
-        how, options = separated(arguments)
-    except PlanError as error:
-        raise MeasureError(str(error)) from None
-    given = (inputs, targets, loss, how, options)
-    ready = _ready(model, batch_norm, *given)
+    given = (inputs, targets, loss, arguments)
+    ready = _ready(model, *given)
+    how, _ = separated(arguments)
+    size = how.batch_size or BATCH
+    if batch_norm == "train":
+        size = len(ready.samples.inputs)
     with ExitStack() as stack:
         for context in (preserving_state(model), preserving_state(ready.model)):
             stack.enter_context(context)
         stack.enter_context(only(ready.model, how.parameters))
-        others = [_ready(other, batch_norm, *given).model for other in networks]
+        others = [_ready(other, *given).model for other in networks]
         if networks:
             directions, places = _between(ready.model, others)
         else:
@@ -102,7 +101,7 @@ def landscape(
                 else _eigenvectors(ready, axes, batch_norm, how.memory, progress)
             )
         at = np.linspace(low, high, points)
-        values = _on_grid(ready, directions, [at] * axes, batch_norm, progress)
+        values = _on_grid(ready, size, directions, [at] * axes, batch_norm, progress)
     coordinates: dict[str, Any] = {axis: (axis, at, {"long_name": "share"}) for axis in AXES[:axes]}
     coordinates |= {
         f"network_{axis}": ("network", places[:, n]) for n, axis in enumerate(AXES[:axes])
@@ -200,14 +199,10 @@ def _named(along: Any) -> str:
     return f"from the network to {len(along)} others"
 
 
-def _ready(model: nn.Module, mode: str, *given: Any) -> Evaluated:
+def _ready(model: nn.Module, *given: Any) -> Ready:
     with in_mode(model, "eval"):
         check_mode(model)
-    ready = evaluated(model, *given)
-    if mode == "train":
-        whole = max(len(ready.samples.inputs), 1)
-        return Evaluated(ready.model, ready.samples, ready.loss, ready.targets, whole)
-    return ready
+    return ready_to_evaluate(model, *given)
 
 
 def _random(model: nn.Module, axes: int, seed: int) -> list[State]:
@@ -216,7 +211,7 @@ def _random(model: nn.Module, axes: int, seed: int) -> list[State]:
 
 
 def _eigenvectors(
-    ready: Evaluated, axes: int, mode: str, memory: int | None, progress: bool
+    ready: Ready, axes: int, mode: str, memory: int | None, progress: bool
 ) -> list[State]:
     """Of the Hessian of the loss of these samples; signs are those of the largest entries."""
     options = {"largest": axes, "eigenvectors": True, "batch_norm": mode}
@@ -248,20 +243,22 @@ def _between(model: nn.Module, others: Sequence[nn.Module]) -> tuple[list[State]
 
 
 def _on_grid(
-    ready: Evaluated,
+    ready: Ready,
+    size: int,
     directions: Sequence[State],
     axes: Sequence[np.ndarray],
     mode: str,
     progress: bool,
 ) -> dict[str, np.ndarray]:
-    """Loss and accuracy at all points: (points) or (points, points)."""
+    """Loss and accuracy at all points: (points) or (points, points).  size: samples at a time."""
     moved, shape = Moved(ready.model, directions), tuple(map(len, axes))
     values: dict[str, list[float]] = {}
     grid = list(itertools.product(*axes))
-    with Forecast("landscape", len(grid) * ready.batches, progress) as forecast:
+    batches = -(-len(ready.samples.inputs) // size)
+    with Forecast("landscape", len(grid) * batches, progress) as forecast:
         for point in grid:
             network = moved.at(point)
             with in_mode(network, mode):
-                for name, value in ready.values(network, forecast.tick).items():
+                for name, value in evaluate(ready, size, network, forecast.tick).items():
                     values.setdefault(name, []).append(value)
     return {name: np.array(parts).reshape(shape) for name, parts in values.items()}

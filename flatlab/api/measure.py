@@ -16,8 +16,9 @@ from flatlab.core.store import as_strings
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.derivatives.per_sample.memory import available
 from flatlab.inputs.arguments import Arguments, documented, separated
-from flatlab.inputs.losses import Function, loss_for, options_known, with_options
-from flatlab.inputs.prepare import Prepared, only, prepared
+from flatlab.inputs.loss_forms import Function
+from flatlab.inputs.losses import options_known, with_options
+from flatlab.inputs.prepare import Ready, made_ready, only
 from flatlab.losses._base import Loss
 from flatlab.measuring.preflight import measured
 from flatlab.measuring.quantity import Measured, Quantity, attributes, quantities_of, settings_of
@@ -90,14 +91,14 @@ def measure(
     >>> report["mls"].attrs["units"]
     'output/input'
     """
-    how, names, chosen, given = _checked(families, loss, arguments)
+    how, names, chosen, chosen_loss = _checked(families, loss, arguments)
     tokens = names == [ALL] or all(_takes_tokens(name, model) for name in names)
-    ready = prepared(model, inputs, targets, how, tokens, isinstance(given, Loss))
+    ready = made_ready(model, inputs, targets, chosen_loss, how, tokens)
     weight = next(ready.model.parameters())
     fixed = {"batch_size": how.batch_size, "seed": how.seed, "initial": initial}
     fixed |= {"budget": how.memory or available(weight.device) // 4, "progress": progress}
     with only(ready.model, how.parameters):
-        report = _report(ready, names, chosen, given, fixed, {} if starts is None else starts)
+        report = _report(ready, names, chosen, fixed, {} if starts is None else starts)
     if ready.samples.kept is not None:
         report = report.assign_attrs(positions_ignored=int((~ready.samples.kept).sum()))
     if not isinstance(loss, str):
@@ -115,10 +116,9 @@ def _takes_tokens(family: str, model: nn.Module) -> bool:
 
 
 def _report(
-    ready: Prepared,
+    ready: Ready,
     families: Sequence[str],
     chosen: Mapping[str, Mapping[str, Any]],
-    loss: Loss | Function,
     how: Mapping[str, Any],
     starts: dict[str, dict[str, Any]],
 ) -> xr.Dataset:
@@ -129,14 +129,11 @@ def _report(
     starts: its `memory`, by family.
     """
     every = families == [ALL]
-    model = ready.model
-    chosen_loss, samples = loss_for(loss, ready)
+    model, samples = ready.model, ready.samples
     precision = next(p.dtype for p in model.parameters() if p.is_floating_point())
     report, left_out = xr.Dataset(), {}
     for name, options in chosen.items():
-        settings = settings_of(
-            name, options, chosen_loss, memory=starts.setdefault(name, {}), **how
-        )
+        settings = settings_of(name, options, ready.loss, memory=starts.setdefault(name, {}), **how)
         try:
             if ready.mixed and getattr(imported("metrics", name), "TOKENS", False) is not True:
                 raise MeasureError(MIXED.format(name))

@@ -16,11 +16,10 @@ from flatlab.api.measure import measure
 from flatlab.core.errors import MeasureError
 from flatlab.core.store import save_dataset
 from flatlab.derivatives.checks.isolation import preserving_state
-from flatlab.inputs.arguments import documented, separated
+from flatlab.inputs.arguments import Arguments, documented, separated
 from flatlab.inputs.batches import collected
 from flatlab.inputs.losses import options_known
-from flatlab.inputs.prepare import arguments_of, network_of
-from flatlab.measuring.evaluate import UNITS, evaluated
+from flatlab.measuring.evaluate import BATCH, UNITS, evaluate, ready_to_evaluate
 
 CHEAP = {"largest": 1, "residual": 1e-2}
 """Options of `spectrum` where no families are named."""
@@ -81,10 +80,8 @@ class Tracker:
             families, arguments = "spectrum", CHEAP | arguments
             samples = SAMPLES if samples is None else samples
         with undisturbed(model):
-            several = not isinstance(arguments.get("loss", ""), str)
-            taken = arguments_of(network_of(model, None)) if several else None
-            how: Any = {"taken": taken, "several": several}
-            inputs, targets = collected(inputs, targets, samples, **how)
+            how, _ = separated({"samples": samples})
+            inputs, targets = collected(inputs, targets, how.samples)
         self.inputs, self.targets = _copied(inputs), _copied(targets)
         names = [families] if isinstance(families, str) else list(families)
         warm = {"warm_start": True} if {*names} & {"hessian", "spectrum"} else {}
@@ -114,11 +111,11 @@ class Tracker:
     def _loss(self) -> dict[str, Any]:
         """The loss of the samples and, where there are classes, the accuracy."""
         loss = self.options.get("loss", "half-mse")
-        how, options = separated(self.options)
-        own = {key: options[key] for key in options_known(loss) & options.keys()}
-        ready = evaluated(self.model, self.inputs, self.targets, loss, how, own)
+        names = {*Arguments.__struct_fields__, *options_known(loss)} & self.options.keys()
+        given = {name: self.options[name] for name in names}
+        ready = ready_to_evaluate(self.model, self.inputs, self.targets, loss, given)
         with preserving_state(ready.model):
-            values = ready.values()
+            values = evaluate(ready, given.get("batch_size") or BATCH, ready.model)
         about = {n: dict(zip(("long_name", "units"), UNITS[n], strict=True)) for n in values}
         return {name: ((), value, about[name]) for name, value in values.items()}
 

@@ -12,9 +12,10 @@ from torch.nn import functional as F
 import flatlab
 from flatlab.core.registry import keys_of, measures_samples
 from tests.networks.masked import Case, largest, mean
-from tests.networks.users import FAMILIES, LABELS, Plain, X, hessian_of, measured, same, seeded
+from tests.networks.users import LABELS, Plain, X, hessian_of, measured, same, seeded
 from tests.refusals import refused
 
+FAMILIES = ["geometry", "hessian"]
 WEIGHTS = [1.0, 2.0, 0.5, 3.0]
 TENSOR = torch.tensor(WEIGHTS).double()
 

@@ -114,7 +114,7 @@ def test_inputs_that_cannot_be_measured_are_refused(bad, words):
         ("singular_values", "three", "all"),
         ("singular_values", 0, "all"),
         ("batch_size", -1, "batch_size"),
-        *((name, 0, f"{name}: expected `int` >= 1, found 0") for name in ("batch_size", "memory", "samples")),
+        *((n, 0, f"{n}: expected `int` >= 1,") for n in ("batch_size", "memory", "samples")),
         ("targets", torch.zeros(4), "5 inputs and 4 targets"),
     ],
 )

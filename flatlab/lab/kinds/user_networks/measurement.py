@@ -11,8 +11,9 @@ from torch import nn
 
 from flatlab.data._tensors import EVALUATED
 from flatlab.inputs.arguments import Arguments
-from flatlab.inputs.losses import Function, loss_for, with_options
-from flatlab.inputs.prepare import prepared
+from flatlab.inputs.loss_forms import Function
+from flatlab.inputs.losses import with_options
+from flatlab.inputs.prepare import made_ready
 from flatlab.lab.kinds.user_networks.samples import Part
 from flatlab.losses._base import Loss
 
@@ -82,10 +83,10 @@ def _on_part(
 
     Of sequences and maps they are those of positions.
     """
-    ready = prepared(network, part.inputs, part.targets, replace(how.arguments, samples=None))
-    loss, samples = loss_for(given, ready)
+    arguments = replace(how.arguments, samples=None)
+    ready = made_ready(network, part.inputs, part.targets, given, arguments)
+    samples, loss, targets = ready.samples, ready.loss, ready.targets
     labels = samples.labels if samples.position_labels is None else samples.position_labels
-    targets = samples.targets_for(torch.Size(ready.outputs.shape).numel(), loss)
     total, right, counted = 0.0, 0, 0
     size = EVALUATED[samples.inputs.device.type]
     for rows in torch.arange(len(samples.inputs)).split(size):
