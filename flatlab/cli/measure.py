@@ -15,12 +15,12 @@ import yaml
 
 from flatlab.cli.show import print_dataset
 from flatlab.core import store
+from flatlab.core.run_records import read_records
 from flatlab.core.schema import convert, describe
 from flatlab.inputs.arguments import Arguments, options_in_measurement
 from flatlab.lab import plan
 from flatlab.lab.kinds._sections import Scaling
-from flatlab.lab.kinds.user_networks.experiment import Measure
-from flatlab.lab.plan.run_records import read_records
+from flatlab.lab.kinds._study_networks import Measure
 
 GROUP = "Measure networks"
 DEFAULT = "(default: %(default)s)"
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         raise plan.PlanError(f"flatlab measure needs {needed}, or --timm and --images")
     _read(options)
     # Imported here because torch takes seconds and few commands need it.
-    measurement = importlib.import_module("flatlab.lab.kinds.user_networks.report")
+    measurement = importlib.import_module("flatlab.api.report")
     start = time.monotonic()
     try:
         report = measurement.report(options)
@@ -119,15 +119,11 @@ def run_table(options: argparse.Namespace) -> int:
     _read(options)
     files = _files_of(options.weights)
     records = read_records(files, options.runs, options.outcomes)
-    names = ("networks", "measurement")
-    own, measurement, errors, data = (
+    own, errors, data = (
         importlib.import_module(f"flatlab.{name}")
-        for name in (
-            *(f"lab.kinds.user_networks.{name}" for name in names),
-            *("core.errors", "data._dataset"),
-        )
+        for name in ("lab.kinds._user_networks", "core.errors", "data._dataset")
     )
-    how = measurement.Measurement(
+    how = own.Measurement(
         families=tuple(options.family),
         options=tuple(options.options),
         **{name: getattr(options, name) for name in SAME},
