@@ -121,7 +121,8 @@ def _refuse_shadows(chosen: dict[str, Path], context: str) -> None:
         files += (folder / "experiments").glob("*.yaml")
         for path in files:
             name = path.relative_to(folder).as_posix()
-            if package_folder(name).exists() or owners.get(name) in shipped():
+            ours = package_folder(name)
+            if ours.exists() or ours.with_suffix("").exists() or owners.get(name) in shipped():
                 sentence = f"{name} of {folder.name} has the name of one of flatlab's; rename it"
                 raise PlanError(f"{context}: {sentence}")
             if name in owners:
