@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
 from flatlab.core.schema import Strict, means
-from flatlab.derivatives.checks.evaluation_mode import check_mode
+from flatlab.derivatives.checks.isolation import check_mode
 from flatlab.derivatives.per_sample.hooks import recorded
 from flatlab.derivatives.per_sample.probe import Findings, probe, run
 from flatlab.derivatives.second_order.hessian_products import Batches
@@ -66,8 +66,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """
     options: Options = settings.options
     wanted = options.capacity
-    check_mode(model)
-    findings = probe(model, samples.inputs)
+    findings = settings.findings(model, samples.inputs)
     if not findings.layers:
         raise MeasureError(
             "capacity is of linear and convolution layers, and none is called as such a layer"
