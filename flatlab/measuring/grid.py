@@ -127,8 +127,8 @@ class GridMeasurer:
                 for name in families:
                     found = self._measured(name, how[name], verdicts)
                     results[name] |= {(run, number, *place): each for place, each in found.items()}
-            progress.advance(lambda done=done: done + 1)
-        progress.close(progress.bar.total)
+            progress.advance(lambda: done + 1)  # noqa: B023 - it is called before the next one
+        progress.close(len(states) * len(checkpoints))
         known: set[str] = set()
         parts = []
         for name, measured_ones in results.items():
