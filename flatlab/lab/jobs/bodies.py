@@ -98,8 +98,8 @@ def verify(job: RunningJob) -> None:
 
 def score(job: RunningJob) -> None:
     """Count the verdicts of all figures."""
-    from flatlab.lab.claims.records import read_verdicts
     from flatlab.lab.publish.scoreboard import Board, as_html
+    from flatlab.lab.verdict_files import read_verdicts
 
     board = Board(map(read_verdicts, job.input))
     job.save(json=board.content, html=as_html(board))
