@@ -17,9 +17,9 @@ import yaml
 from flatlab.cli.show import print_dataset
 from flatlab.core import store
 from flatlab.core.options import options_of
+from flatlab.core.run_records import read_records
 from flatlab.lab import plan
 from flatlab.lab.kinds._sections import Scaling
-from flatlab.lab.plan.run_records import read_records
 
 GROUP = "Measure networks"
 DEFAULT = "(default: %(default)s)"
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         raise plan.PlanError(f"flatlab measure needs {needed}, or --timm and --images")
     _read(options)
     # Imported here because torch takes seconds and few commands need it.
-    measurement = importlib.import_module("flatlab.lab.kinds.user_networks.report")
+    measurement = importlib.import_module("flatlab.api.report")
     start = time.monotonic()
     try:
         report = measurement.report(options)
@@ -118,19 +118,15 @@ def run_table(options: argparse.Namespace) -> int:
     _read(options)
     files = _files_of(options.weights)
     records = read_records(files, options.runs, options.outcomes)
-    names = ("networks", "measurement")
-    own, measurement, errors, data = (
+    own, errors, data = (
         importlib.import_module(f"flatlab.{name}")
-        for name in (
-            *(f"lab.kinds.user_networks.{name}" for name in names),
-            *("core.errors", "data._dataset"),
-        )
+        for name in ("lab.kinds._user_networks", "core.errors", "data._dataset")
     )
-    how = measurement.Measurement(
+    how = own.Measurement(
         families=tuple(options.family),
         samples=None if options.samples == "all" else options.samples,
         options=tuple(options.options),
-        **{name: getattr(options, name) for name in (*SAME, *measurement.PASSED_ON)},
+        **{name: getattr(options, name) for name in (*SAME, *own.PASSED_ON)},
     )
     key = options.out.name.removesuffix(".zarr.zip")
     identity = {"how": str(how), "files": [(str(f), f.stat().st_mtime_ns) for f in files]}

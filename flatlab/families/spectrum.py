@@ -24,9 +24,8 @@ from flatlab.core.forecast import Forecast
 from flatlab.core.schema import Strict, means
 from flatlab.derivatives.checks.evaluation_mode import batch_norm, check_mode
 from flatlab.derivatives.second_order.hessian_products import Product, trainable
-from flatlab.derivatives.second_order.krylov import Eigenpairs, random_start
+from flatlab.derivatives.second_order.lanczos import Eigenpairs, density, quadrature, random_start
 from flatlab.derivatives.second_order.matrices import Matrix, matrix_of
-from flatlab.derivatives.second_order.quadrature import density, quadrature
 from flatlab.families.hessian import TYPICAL, UNITS, batches_of, counted
 from flatlab.inputs import loss_positions as _positions
 from flatlab.inputs.prepare import only

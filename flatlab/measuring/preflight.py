@@ -10,7 +10,7 @@ from flatlab.core.errors import MeasureError
 from flatlab.core.registry import imported
 from flatlab.derivatives.checks.comparisons import Verdict
 from flatlab.derivatives.checks.derivative_check import check_derivatives
-from flatlab.derivatives.second_order.double_backward_fixes import recomposed
+from flatlab.derivatives.second_order.second_pass import recomposed
 from flatlab.inputs import loss_function as _function
 from flatlab.losses._base import NoClosedForm
 from flatlab.measuring.quantity import Measured, Samples, Settings

@@ -8,7 +8,7 @@ from torch import nn
 import flatlab
 from flatlab.derivatives.per_sample.memory import held_while
 from flatlab.derivatives.second_order import matrices
-from flatlab.derivatives.second_order import sample_gradients as of_samples
+from flatlab.derivatives.second_order import matrices as of_samples
 from flatlab.derivatives.second_order.second_pass import SecondPass, with_second_pass
 from flatlab.families import hessian, sharpness, spectrum
 from flatlab.inputs import loss_positions as _positions
