@@ -41,6 +41,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "min_reported_time": 1e9,  # times differ from build to build
     "show_signature": False,
+    "within_subsection_order": "FileNameSortKey",
 }
 
 html_theme = "furo"

@@ -228,7 +228,10 @@ def _checked(
         for name in families:
             check_known("metrics", name, "families")
             if not measures_samples(name):
-                raise MeasureError(f"{name} compares training with test samples; see the workflow")
+                raise MeasureError(
+                    f"{name} needs a training and a test set; it exists in experiments only "
+                    "(docs/studies.md)"
+                )
         kinds = {name: options_of("metrics", name) for name in families}
         known = {key for kind in kinds.values() for key in kind.__struct_fields__}
         known |= options_known(loss)

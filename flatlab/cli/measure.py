@@ -150,7 +150,7 @@ def _files_of(patterns: list[str]) -> list[Path]:
     found: set[str] = set()
     for pattern in patterns:
         if not (files := glob.glob(pattern, recursive=True)):
-            raise plan.PlanError(f"no file is called like {pattern}")
+            raise plan.PlanError(f"no file matches {pattern}")
         found |= {*files}
     return [Path(name) for name in sorted(found)]
 

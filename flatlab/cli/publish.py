@@ -12,7 +12,7 @@ from flatlab.lab import plan
 from flatlab.lab.publish import findings, keep
 from flatlab.lab.publish.publish import built_figures, publish, publish_redrawn
 
-GROUP = "Publish"
+GROUP = "Maintain this repository"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

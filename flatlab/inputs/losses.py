@@ -82,7 +82,9 @@ def _weighted_by_class(
         raise MeasureError("class_weights must be a list of one number >= 0 for each class")
     if samples.labels is not None:
         if (largest := int(samples.labels.max())) >= len(weights):
-            raise MeasureError(f"label {largest}: there are {len(weights)} class_weights")
+            raise MeasureError(
+                f"label {largest} has no weight: there are {len(weights)} class_weights"
+            )
         mean = weights[samples.labels].mean()
     elif samples.targets is None:
         raise MeasureError("class_weights weigh samples by their classes; pass targets")

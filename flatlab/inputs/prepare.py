@@ -254,7 +254,7 @@ def only(model: nn.Module, parameters: str | Sequence[str] | None) -> Iterator[N
     for pattern in patterns:
         if not any(chosen(name, pattern) for name in named):
             hint = closest(pattern, [*named, *(name for name, _ in model.named_modules() if name)])
-            raise MeasureError(f"parameters: {pattern!r} is none that requires gradients; {hint}")
+            raise MeasureError(f"parameters={pattern!r} matches no trainable parameter; {hint}")
     others = [p for n, p in named.items() if not any(chosen(n, pattern) for pattern in patterns)]
     try:
         for parameter in others:

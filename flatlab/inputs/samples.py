@@ -92,7 +92,10 @@ def _of_positions(targets: Tensor, classes: int, ignore_index: int, weight: Tens
     known = labels[~ignored]
     if int(known.min()) < 0 or int(known.max()) >= classes:
         worst = int(known.min()) if int(known.min()) < 0 else int(known.max())
-        raise MeasureError(f"label {worst}: there are {classes} outputs for each position")
+        raise MeasureError(
+            f"label {worst} is out of range: there are {classes} outputs for each position "
+            f"(labels 0 to {classes - 1})"
+        )
     wanted = one_hot(labels.masked_fill(ignored, 0), classes).to(weight)
     return wanted.masked_fill(ignored[..., None], torch.nan).flatten(1)
 

@@ -1,6 +1,7 @@
 """The command line as a whole: help in groups, tables as text, completion, what a start imports."""
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 import flatlab.cli
 from flatlab.cli import _text as text
 from flatlab.cli import main
-from flatlab.cli._main import GROUPS, parser
+from flatlab.cli._main import EXAMPLES, GROUPS, parser
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = [*parser("").commands]
@@ -47,6 +48,16 @@ def test_every_command_has_help(command, capsys):
     assert "usage: flatlab" in page
     for part in HELP.get(command, ()):
         assert part in page
+
+
+def test_every_command_has_an_example_that_it_understands():
+    commands = parser(None).commands
+    assert {*commands} == {*EXAMPLES}
+    for name, line in EXAMPLES.items():
+        words = shlex.split(line.removeprefix("source <(").removesuffix(")"))
+        assert words[:2] == ["flatlab", name]
+        commands[name].parse_known_args(words[2:])  # `build` passes the rest on
+        assert line in commands[name].format_help()
 
 
 def test_a_file_in_the_folder_of_commands_is_a_command_and_may_hold_another(
@@ -114,7 +125,10 @@ def test_a_command_that_is_stopped_says_so_in_a_sentence(monkeypatch, capsys):
 
     monkeypatch.setattr("flatlab.cli.summary.run_figures", stopped)
     assert main(["figures"]) == 130
-    assert capsys.readouterr().err.strip() == "flatlab: stopped; files that were finished are there"
+    assert (
+        capsys.readouterr().err.strip()
+        == "flatlab: stopped; finished files are kept, and the same command continues"
+    )
 
 
 def test_without_a_configuration_that_is_yaml_it_says_so(tmp_path, monkeypatch, refusal):
