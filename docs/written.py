@@ -61,8 +61,9 @@ def measures() -> str:
             cells = [f"<code>{name}</code>", page, *map(html.escape, texts)]
             rows.append(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     head = "".join(f"<th>{n}</th>" for n in ("name", "family", "in words", "units", "source"))
-    table = f"<table class='sortable searchable'><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
-    return f"```{{raw}} html\n<div class='wide'>{table}</table></div>\n```"
+    table = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    table = f"<table class='sortable searchable'>{table}"
+    return f"```{{raw}} html\n<div class='wide'>{table}</div>\n```"
 
 
 def sign(text: str) -> str:

@@ -158,7 +158,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     }
     if chosen and {"exact", "maximal"} & {*options.flatness}:
         targets = None
-        if any(y is not None for y in (samples.targets, samples.labels, samples.packed)):
+        if any(y is not None for y in (samples.targets, samples.labels)):
             targets = samples.targets_for(findings.outputs, loss)
         of_layers |= _exact(model, samples.inputs, targets, settings, loss, findings, features)
     values: dict[str, Any] = {

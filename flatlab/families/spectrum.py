@@ -27,7 +27,7 @@ from flatlab.derivatives.second_order.hessian_products import Product, trainable
 from flatlab.derivatives.second_order.lanczos import Eigenpairs, density, quadrature, random_start
 from flatlab.derivatives.second_order.matrices import Matrix, matrix_of
 from flatlab.families.hessian import TYPICAL, UNITS, batches_of, counted
-from flatlab.inputs import loss_positions as _positions
+from flatlab.inputs.loss_forms import OfPositions
 from flatlab.inputs.prepare import only
 from flatlab.losses import cross_entropy, half_mse, logistic
 from flatlab.losses._base import Loss
@@ -141,7 +141,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
 
 
 def _is_likelihood(loss: Loss) -> bool:
-    return isinstance(loss.base if isinstance(loss, _positions.Loss) else loss, LIKELIHOODS)
+    return isinstance(loss.base if isinstance(loss, OfPositions) else loss, LIKELIHOODS)
 
 
 def _blocks(model: nn.Module, options: Options) -> dict[str, str | list[str] | None]:

@@ -94,7 +94,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     findings = probe(model, samples.inputs)
     places, left_out = eligible_layers(model, samples.inputs, findings, "normalized sharpness")
     targets = None
-    if any(y is not None for y in (samples.targets, samples.labels, samples.packed)):
+    if any(y is not None for y in (samples.targets, samples.labels)):
         targets = samples.targets_for(findings.outputs, loss)
     modules: dict[str, Any] = {name: findings.modules[name] for _, name in places}
     size = settings.batch_size or samples_at_a_time(findings, modules, samples.inputs)

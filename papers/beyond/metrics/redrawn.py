@@ -54,7 +54,8 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     findings = probe(model, samples.inputs)
     if not findings.layers:
         raise MeasureError(
-            "redrawn needs a first linear or convolution layer, and this network calls none as a module"
+            "redrawn needs a first linear or convolution layer, and this network calls none as a "
+            "module"
         )
     first = findings.layers[0]
     pairs = []
