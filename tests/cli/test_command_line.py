@@ -17,7 +17,7 @@ from flatlab.cli._main import EXAMPLES, GROUPS, parser
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = [*parser("").commands]
-HELP = {"measure": ("lenet5", "digits", "cross-entropy", "singular_values", "label_smoothing")}
+HELP = {"measure": ("lenet5", "digits", "cross-entropy", "how it is computed:")}
 TRY = """
 source completion.sh
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
@@ -158,3 +158,11 @@ def test_on_a_terminal_the_last_column_wraps(monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
     lines = text.table("<><", *ROWS).splitlines()
     assert lines[-2:] == ["  longer  12345  one two three", "                 four five"]
+
+
+def test_the_options_of_all_families_are_listed_apart(capsys):
+    with pytest.raises(SystemExit):
+        main(["measure", "--help-options"])
+    told = capsys.readouterr().out
+    assert "singular_values" in told
+    assert "label_smoothing" in told
