@@ -34,7 +34,7 @@ def test_help_lists_every_command_once_and_in_its_group(capsys):
     titles = re.findall(r"^(\w[\w ]+):$", page, re.MULTILINE)
     assert titles == list(GROUPS)
     assert sorted(re.findall(r"^  ([\w-]+)  ", page, re.MULTILINE)) == COMMANDS
-    for before, after in (("Look at", "export"), ("Measure", "rank"), ("Plan", "doctor")):
+    for before, after in (("Look at", "export"), ("Measure", "rank"), ("Start", "doctor")):
         assert page.index(before) < page.index(f"  {after} ")
     assert page.index("  rank ") < page.index("Plan and run")
 
