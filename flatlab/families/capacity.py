@@ -148,7 +148,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     findings = settings.findings(model, samples.inputs)
     if not findings.layers:
         raise MeasureError(
-            "capacity is of linear and convolution layers, and none is called as such a layer"
+            "capacity needs linear or convolution layers, and this network calls none as a module"
         )
     fitting = max(1, BYTES // (findings.numbers * samples.inputs.element_size()))
     size = settings.batch_size or fitting
