@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import xarray as xr
+from msgspec.structs import asdict, replace
 from safetensors import safe_open
 from torch import Tensor, nn
 
@@ -42,11 +43,10 @@ def report(options: Namespace) -> xr.Dataset:
         inputs,
         targets,
         families=options.family or ["adaptive" if options.timm else "geometry"],
-        **{key: getattr(options, key) for key in ("loss", "batch_size", "dtype", "seed")},
+        loss=options.loss,
         progress=sys.stderr.isatty(),
-        **{key: getattr(options, key) for key in ("memory", "output", "parameters")},
-        **{key: getattr(options, key) for key in ("ignore_index", "class_weights")},
         initial=load_state(options.initial) if options.initial else None,
+        **asdict(replace(options.arguments, samples=None)),
         **dict(options.options),
     ).assign_attrs(about)
 
@@ -57,7 +57,7 @@ def _from_data(options: Namespace) -> Found:
     if options.split not in parts:
         raise DataError(f"--data {options.data} has no samples of {options.split}")
     part = parts[options.split]
-    count = len(part) if options.samples == "all" else min(options.samples, len(part))
+    count = min(options.arguments.samples or len(part), len(part))
     chosen = part.subset(count, options.sample_seed)
     network, place = _loaded(options, chosen.inputs, options.outputs or _outputs(parts))
     data = Path(options.data).name
@@ -93,16 +93,13 @@ def _loaded(
 
 
 def _from_timm(options: Namespace) -> Found:
-    count = sys.maxsize if options.samples == "all" else options.samples
-    images = Images(options.images, count, options.sample_seed)
+    images = Images(options.images, options.arguments.samples or sys.maxsize, options.sample_seed)
     weights = options.weights_of_timm or options.weights
     network = timm.build(options.timm, pretrained=weights is None)
     if weights:
         network = timm.with_weights(network, weights)
     inputs = images.inputs(timm.configuration(network))
-    labels = None
-    if not dict(options.options).get("own_targets"):
-        labels = images.labels(getattr(network, "num_classes", 0)).to(options.device)
+    labels = images.labels(getattr(network, "num_classes", 0)).to(options.device)
     about = {
         "title": f"{options.timm} on {len(inputs)} images of {options.images.name}",
         "weights": weights.name if weights else "timm's hub",

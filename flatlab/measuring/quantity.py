@@ -11,8 +11,10 @@ from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
 from flatlab.core.registry import imported
+from flatlab.derivatives.checks.isolation import check_samples
 from flatlab.derivatives.jacobians.norms import Norms
-from flatlab.inputs import loss_function as _function
+from flatlab.derivatives.per_sample.probe import Findings, probe
+from flatlab.inputs.loss_forms import OfFunction
 from flatlab.losses._base import Loss, loss_of
 
 
@@ -65,8 +67,6 @@ class Samples:
         elsewhere; None: all.
     masks: numbers of each sample, the last ones, that are masks and no inputs.
     padded: whether some positions are padding, which the network does not see.
-    packed: several targets side by side, (samples, numbers), in place of targets and labels; a loss
-        that is a function takes them, and nothing else knows what they mean.
     """
 
     inputs: Tensor
@@ -76,7 +76,6 @@ class Samples:
     kept: Tensor | None = None
     masks: int = 0
     padded: bool = False
-    packed: Tensor | None = None
 
     @property
     def numbers(self) -> Tensor:
@@ -89,20 +88,17 @@ class Samples:
 
         Raises `MeasureError` where there are none, or they do not fit the outputs or the loss.
         """
-        given = self.targets if self.packed is None else self.packed
-        if isinstance(loss, _function.Loss) and given is not None:
-            return given
-        if self.packed is not None:
-            raise MeasureError(
-                "there are several targets, which only the loss that is a function takes; this "
-                "quantity needs one: classes, or output values"
-            )
+        if isinstance(loss, OfFunction) and self.targets is not None:
+            return self.targets
         if self.targets is not None and (self.labels is None or self.targets.ndim > 1):
             targets = self.targets
         elif self.labels is None:
             raise MeasureError("the sharpness of a loss needs targets: classes, or output values")
         elif (largest := int(self.labels.max())) >= outputs:
-            raise MeasureError(f"label {largest}: there are {outputs} outputs")
+            raise MeasureError(
+                f"label {largest} is out of range: the network has {outputs} outputs "
+                f"(labels 0 to {outputs - 1})"
+            )
         else:
             real = self.inputs.dtype if self.inputs.is_floating_point() else torch.float32
             targets = nn.functional.one_hot(self.labels, outputs).to(real)
@@ -131,7 +127,9 @@ class Settings:
     memory: what a family keeps from one checkpoint of a run to the next, for the same samples; it
         may save time, but must not be needed.
     budget: bytes that derivatives may take; None: fixed block sizes, the same on every machine.
-    norms: cache of weight norms, shared by the sample sets of one network.
+    norms: cache of weight norms, which all sample sets of one network share.
+    found: what rules cover in the network, once it has been asked; all families on the same network
+        and samples share it.
     step: the difference step of what stands in for second backward passes where these are wrong, as
         `check_derivatives` has found; None: they are right.
     split: all samples of the split that those measured are drawn from, in an experiment.
@@ -146,10 +144,18 @@ class Settings:
     initial: nn.Module | Mapping[str, Tensor] | None = None
     memory: dict[str, Any] = field(default_factory=dict)
     norms: Norms = field(default_factory=dict)
+    found: dict[str, Findings] = field(default_factory=dict)
     budget: int | None = None
     step: float | None = None
     split: Samples | None = None
     held_out: Samples | None = None
+
+    def findings(self, model: nn.Module, inputs: Tensor) -> Findings:
+        """What rules cover; `MeasureError` for a network or samples that cannot be measured."""
+        if "network" not in self.found:
+            check_samples(model, inputs)
+            self.found["network"] = probe(model, inputs)
+        return self.found["network"]
 
     def loss_named(self, name: str | None) -> Loss:
         """The loss that an option names, for the outputs of this network; None: `loss`."""

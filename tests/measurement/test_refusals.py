@@ -109,12 +109,12 @@ def test_inputs_that_cannot_be_measured_are_refused(bad, words):
         ("families", ["accuracy"], "training with test samples"),
         ("loss", "cross-entropie", "cross-entropy"),
         ("costly", ["operator"], "operator-norm"),
-        ("dtype", "float16", "float64, float32"),
-        ("dtype", torch.bfloat16, "float64, float32"),
+        ("dtype", "float16", "float32, float64"),
+        ("dtype", torch.bfloat16, "float32, float64"),
         ("singular_values", "three", "all"),
         ("singular_values", 0, "all"),
         ("batch_size", -1, "batch_size"),
-        *((name, 0, f"{name}=0 is not a positive") for name in ("batch_size", "memory", "samples")),
+        *((n, 0, f"{n}: expected `int` >= 1,") for n in ("batch_size", "memory", "samples")),
         ("targets", torch.zeros(4), "5 inputs and 4 targets"),
     ],
 )
@@ -132,7 +132,18 @@ def test_a_model_in_half_precision_is_measured_in_float32_or_the_precision_asked
 def test_gram_matrices_beyond_memory_are_refused_in_favour_of_an_estimate():
     model, x = nn.Sequential(nn.Linear(4, 50), nn.Tanh(), nn.Linear(50, 100)), torch.ones(5, 4)
     words = ["singular values of 100 outputs need ", " accuracy=0.02"]
-    refused(words, flatlab.measure, model, x, memory=10_000)
+    refused(words, flatlab.measure, model, x, memory=10_000, accuracy="exact")
+
+
+def test_what_does_not_fit_is_estimated_by_default_and_says_so():
+    model, x = nn.Sequential(nn.Linear(4, 50), nn.Tanh(), nn.Linear(50, 100)), torch.ones(5, 4)
+    with pytest.warns(UserWarning, match="geometry estimates, with standard errors .* about 0 s"):
+        report = flatlab.measure(model, x, memory=10_000)
+    assert 0 < float(report["sharpness_error"]) < 0.1 * float(report["sharpness"])
+    assert report.attrs["accuracy"] == 0.02
+    fitting = flatlab.measure(model, x)
+    exact = flatlab.measure(model, x, accuracy="exact")
+    assert fitting.identical(exact)
 
 
 def test_an_idle_head_changes_nothing():

@@ -13,6 +13,7 @@ import glob
 import hashlib
 import itertools
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -25,6 +26,7 @@ from flatlab.core.registry import joined, keys_of, measures_samples, module_of
 from flatlab.core.run_records import RunRecords, read_records
 from flatlab.core.schema import REDUCED, PlanError, Strict, closest, means, plain
 from flatlab.core.studies import module_of_function, studies, study_of
+from flatlab.inputs.arguments import Arguments, options_in_measurement
 from flatlab.lab.kinds import Dataset, RunningJob
 from flatlab.lab.kinds._evidence import Difference, evidence
 from flatlab.lab.kinds._packs import combinations, key_of, seed_blocks, settings
@@ -37,17 +39,13 @@ FunctionName = Annotated[
 ]
 SEED = "seed"
 Value = bool | int | float | str
-SAME = (
-    *("loss", "samples", "seed", "batch_size"),
-    *("output", "parameters", "ignore_index", "class_weights"),
-)
-"""Fields of `Measure` that the job is given as they are."""
 
 
-class Measure(Strict, frozen=True, kw_only=True):
+class Measure(Arguments, frozen=True, kw_only=True):
     """The measurements on each network; options of the families and of the loss are keys too."""
 
     FOLDERS: ClassVar[dict[str, str]] = {"families": "metrics", "loss": "losses"}
+    OPTIONS: ClassVar[Any] = staticmethod(options_in_measurement)
 
     families: Annotated[
         list[str], means("files of flatlab/families; those joined by + are measured by one job")
@@ -56,22 +54,14 @@ class Measure(Strict, frozen=True, kw_only=True):
     samples: Annotated[
         Literal["all"] | Count, means("training samples that the families are measured on")
     ] = 100
-    seed: Annotated[int, means("of the samples and of families that draw", ge=0)] = 0
-    output: Annotated[
-        str | int | None,
-        means("the output that is meant, by its key or place; `logits`, or the only one, else"),
-    ] = None
-    parameters: Annotated[
-        list[str] | None, means("parameters or modules, or patterns, that are theta; all else")
-    ] = None
-    ignore_index: Annotated[int, means("the class of samples, or positions, left out")] = -100
-    class_weights: Annotated[
-        list[float] | None, means("of the cross-entropy, one for each class")
-    ] = None
-    batch_size: Annotated[Count | None, means("samples at a time; what fits by default")] = None
-    precision: Annotated[
-        Precision | None, means("of the arithmetic; that of the weights by default")
-    ] = None
+    precision: Annotated[Precision | None, means("former name of `dtype`")] = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Those of `flatlab.measure`: so many samples are drawn, by the seed."""
+        own = {name: getattr(self, name) for name in Arguments.__struct_fields__}
+        samples = None if self.samples == "all" else self.samples
+        return own | {"samples": samples, "dtype": self.dtype or self.precision}
 
 
 class Declared(Strict, frozen=True, kw_only=True):
@@ -163,6 +153,9 @@ class StudyNetworks(Experiment, frozen=True, kw_only=True):
         """Read and check the file; `PlanError` with the file and the key."""
         study = study_of(source.folder, source.name)
         measure, options = section(source.parts("measure"), Measure)
+        if measure.precision:
+            former = source.location("measure", "precision")
+            warnings.warn(f"{former} is now called dtype", FutureWarning, 2)
         for family in joined(measure.families):
             if not measures_samples(family):
                 raise PlanError(
@@ -236,8 +229,8 @@ class StudyNetworks(Experiment, frozen=True, kw_only=True):
             "scaling": self.file.scaling,
             "resize": self.file.resize,
             "families": families,
-            **{key: getattr(chosen, key) for key in SAME},
-            "dtype": chosen.precision,
+            "loss": chosen.loss,
+            "arguments": chosen.arguments,
             "options": {key: value for n in names for key, value in self.options[n].items()},
             "performance": family == self.families[0],
             **({"outcomes": True} if self.by_function else {}),
@@ -305,7 +298,7 @@ class Files(StudyNetworks, frozen=True, kw_only=True):
         folder, paths = studies()[study], set[str]()
         for pattern in [file.files] if isinstance(file.files, str) else file.files:
             if not (there := glob.glob(pattern, root_dir=folder, recursive=True)):
-                raise PlanError(f"{source.location('files')}: no file is called like {pattern}")
+                raise PlanError(f"{source.location('files')}: no file matches {pattern}")
             paths |= {*there}
         runs = None if file.runs is None else Path(os.path.relpath(folder / file.runs))
         records = read_records([Path(path) for path in sorted(paths)], runs, file.outcomes)

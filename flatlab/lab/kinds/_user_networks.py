@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 import xarray as xr
+from msgspec.structs import asdict, replace
 from torch import nn
 
 from flatlab.api.measure import measure
@@ -21,20 +22,16 @@ from flatlab.core.user_code import called, function_of
 from flatlab.data._dataset import DataError
 from flatlab.data._tensors import EVALUATED
 from flatlab.derivatives.per_sample.memory import BUDGET
+from flatlab.inputs.arguments import Arguments
 from flatlab.inputs.files import Part, parts_of_data
-from flatlab.inputs.losses import loss_for
-from flatlab.inputs.prepare import prepared
+from flatlab.inputs.loss_forms import Function
+from flatlab.inputs.losses import with_options
+from flatlab.inputs.prepare import made_ready
 from flatlab.lab.tables.runs import of_networks
-from flatlab.losses._base import Loss, loss_of
+from flatlab.losses._base import Loss
 from flatlab.measuring.dataset import Row
 from flatlab.measuring.networks import Values, measure_each
 from flatlab.networks._files import load_state
-
-PASSED_ON = (
-    *("output", "parameters", "ignore_index", "class_weights"),
-    *("batch_size", "dtype", "memory", "seed"),
-)
-"""Fields of `Measurement` that are arguments of `measure`."""
 
 
 @dataclass(frozen=True)
@@ -43,20 +40,11 @@ class Measurement:
 
     model: `module:function`, which builds a network from those hyper-parameters that it takes.
     data: a file of arrays, a folder of images, a data set's key, or `module:function`.
+    arguments: those of `flatlab.measure`; so many training samples are drawn, by the seed.
     families: of quantities, or ("all",).
     loss: of their training; None: cross-entropy for classes, half-mse for numbers.
-    samples: how many training samples the families are measured on; None: all.
-    seed: that draws the samples, and the numbers of families that draw some.
     scaling: of images as published; arrays are taken as they are.
     resize: pixels to which images of a folder are resized and cut; None: as they are.
-    output: which output is meant, of a network that returns several; None: `logits`, or the only
-        one.
-    parameters: names or patterns of those that are theta; None: all.
-    ignore_index: the class of samples, or positions, that do not count.
-    class_weights: of the cross-entropy, one for each class; None: none.
-    batch_size: samples at a time; None: what fits.
-    dtype: of the arithmetic; None: that of the weights.
-    memory: bytes that derivatives may take; None: a quarter of what is free.
     device: "cpu" or "cuda".
     options: of families and of the loss.
     performance: whether losses and errors on whole training and test sets are measured.
@@ -65,19 +53,11 @@ class Measurement:
 
     model: str
     data: str
+    arguments: Arguments
     families: Sequence[str] = ("geometry",)
     loss: str | None = None
-    samples: int | None = 100
-    seed: int = 0
     scaling: str = "unit"
     resize: int | None = None
-    output: str | int | None = None
-    parameters: Sequence[str] | None = None
-    ignore_index: int = -100
-    class_weights: Sequence[float] | None = None
-    batch_size: int | None = None
-    dtype: str | None = None
-    memory: int | None = None
     device: str = "cpu"
     options: tuple[tuple[str, Any], ...] = ()
     performance: bool = True
@@ -110,7 +90,7 @@ def table_of(
     rows = measure_each(names, of_pair, unfinished)
     about = {
         **{"experiment": key, "name": key, "scale": "own", "title": f"Networks of {how.model}"},
-        **{"data": Path(how.data).name, "model": how.model, "sample_seed": how.seed},
+        **{"data": Path(how.data).name, "model": how.model, "sample_seed": how.arguments.seed},
         **{"families": list(how.families), "trained": "elsewhere", "evidence": OWN},
     }
     return of_networks([*enumerate(rows)], records, about)
@@ -129,10 +109,10 @@ def measured(settings: Mapping[str, Any], inputs: Any, device: str) -> Row:
         data = inputs.data
     elif ":" not in data:
         data = str(studies()[how["study"]] / data)
-    samples = None if how["samples"] == "all" else how["samples"]
-    changed = {"data": data, "samples": samples, "device": device, "memory": BUDGET}
-    options = tuple(how.pop("options").items())
-    measurer = Measurer(Measurement(**{**how, **changed, "options": options}))
+    given, options = how.pop("arguments"), tuple(how.pop("options").items())
+    arguments = Arguments(**{**given, "memory": given["memory"] or BUDGET})
+    changed = {"data": data, "arguments": arguments, "device": device, "options": options}
+    measurer = Measurer(Measurement(**{**how, **changed}))
     network = measurer.network(Path(inputs.weights), hyperparameters)
     (row,) = measure_each([inputs.weights], lambda _, about: measurer.values(network, about))
     return row
@@ -172,8 +152,8 @@ class Measurer:
         """The quantities of a network.  about: to which what is known of it is added."""
         how, train = self.how, self.parts["train"]
         about["parameters"] = sum(p.numel() for p in network.parameters())
-        about["samples"] = min(how.samples or len(train), len(train))
-        chosen = train.subset(about["samples"], how.seed)
+        about["samples"] = min(how.arguments.samples or len(train), len(train))
+        chosen = train.subset(about["samples"], how.arguments.seed)
         classes = chosen.targets is not None and not chosen.targets.is_floating_point()
         loss = about["loss"] = how.loss or ("cross-entropy" if classes else "half-mse")
         report = measure(
@@ -182,7 +162,7 @@ class Measurer:
             chosen.targets,
             families=list(how.families),
             loss=loss,
-            **{name: getattr(how, name) for name in PASSED_ON},
+            **asdict(how.arguments),
             **dict(how.options),
         )
         kept = [name for name in report.data_vars if "sample" not in report[name].dims]
@@ -212,7 +192,7 @@ def accepted_arguments(
     ]
     if lacking:
         raise MeasureError(
-            f"--model {model} needs {lacking[0]}, which is no hyper-parameter of "
+            f"--model {model} needs {lacking[0]}, which is not a hyper-parameter of "
             f"{file.name}; give it a default, or a column in --runs"
         )
     return dict(hyperparameters)
@@ -221,11 +201,11 @@ def accepted_arguments(
 def _check_classes(part: Part, how: Measurement, name: str) -> None:
     if part.targets is None or part.targets.is_floating_point():
         return
-    classes = part.targets[part.targets != how.ignore_index]
+    classes = part.targets[part.targets != how.arguments.ignore_index]
     if classes.numel() and int(classes.min()) < 0:
         raise DataError(
             f"{how.data}: {name} has the target {int(classes.min())}; they must be classes from 0 "
-            f"on, or {how.ignore_index}, which does not count"
+            f"on, or {how.arguments.ignore_index}, which does not count"
         )
 
 
@@ -234,7 +214,7 @@ def performance(
 ) -> dict[str, np.ndarray]:
     """Losses and errors on whole training and test sets."""
     described: dict[str, Any] = about["described"]
-    loss = loss_of({**dict(how.options), "loss": about["loss"]})
+    loss = with_options(about["loss"], dict(how.options))
     values: dict[str, float] = {}
     for name, part in parts.items():
         if part.targets is None:
@@ -257,16 +237,17 @@ def performance(
 
 
 @torch.no_grad()
-def _on_part(network: nn.Module, part: Part, loss: Loss, how: Measurement) -> dict[str, float]:
+def _on_part(
+    network: nn.Module, part: Part, given: Loss | Function, how: Measurement
+) -> dict[str, float]:
     """The loss of a network on all samples; of classes also accuracy and error in %.
 
     Of sequences and maps they are those of positions.
     """
-    chosen = {name: getattr(how, name) for name in ("dtype", "output", "ignore_index")}
-    ready = prepared(network, part.inputs, part.targets, limit=None, tokens=True, **chosen)
-    loss, samples = loss_for(loss, ready, how.class_weights)
+    arguments = replace(how.arguments, samples=None)
+    ready = made_ready(network, part.inputs, part.targets, given, arguments)
+    samples, loss, targets = ready.samples, ready.loss, ready.targets
     labels = samples.labels if samples.position_labels is None else samples.position_labels
-    targets = samples.targets_for(torch.Size(ready.outputs.shape).numel(), loss)
     total, right, counted = 0.0, 0, 0
     size = EVALUATED[samples.inputs.device.type]
     for rows in torch.arange(len(samples.inputs)).split(size):
