@@ -98,11 +98,19 @@ CASES = {
     "fig5/c3": (strategies, {}, {SHARPNESS: against}, {SHARPNESS: random}),
     "fig5/c4": (strategies, {}, {SHARPNESS: all_regularize}, {SHARPNESS: random}),
     **{
+        f"{figure}/c2": (
+            partial(strategies, grid=grid),
+            {SHARPNESS: random},
+            {SHARPNESS: against},
+            {SHARPNESS: only_sam},
+        )
+        for figure, (grid, _) in NETWORKS.items()
+    },
+    **{
         f"{figure}/{key}": (partial(strategies, grid=grid), {}, *others)
         for figure, (grid, _) in NETWORKS.items()
         for key, *others in (
             ("c1", {J: against}, {J: random}),
-            ("c2", {J: against, SHARPNESS: all_regularize}, {SHARPNESS: all_regularize}),
             ("c3", {GAUSS_NEWTON: lambda c: 1.2 * only_sam(c)}, {GAUSS_NEWTON: one_sharper}),
             ("c4", {SHARPNESS: against}, {SHARPNESS: random}),
             ("c5", {J: against}, {J: random}),
