@@ -84,9 +84,7 @@ def _drawn(
     tables: dict[str, Any], kind: str, names: list[str], options: argparse.Namespace
 ) -> dict[str, bytes]:
     """The figure of a template."""
-    from flatlab.lab.figures.quantities import FigureError
     from flatlab.lab.figures.render import make
-    from flatlab.lab.tables.correlations import correlate
 
     for key, table in tables.items():
         if "setting" not in table.coords:
@@ -95,11 +93,7 @@ def _drawn(
     declared = _declaration(tables, kind, names, options)
     title = textwrap.shorten(", ".join(tables), 60)
     where = {"paper": "", "key": kind, "cited": options.title or title, "publication": False}
-    correlations = {key: correlate(tables[key]) for key in declared.correlated}
-    try:
-        return make({**where, **declared.resolved()}, tables, correlations)
-    except FigureError as error:
-        raise PlanError(str(error)) from None
+    return make({**where, **declared.resolved()}, tables)
 
 
 def _declaration(

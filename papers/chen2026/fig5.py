@@ -13,8 +13,9 @@ import xarray as xr
 
 from flatlab.lab.figures.axes import plain_numbers
 from flatlab.lab.figures.labels import title_of
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import correlation, letters
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.lab.tables.zoo import kept
 from flatlab.stats.correlation import Correlations
 
@@ -39,13 +40,13 @@ NAMED: dict[str, Any] = {
 """The names of families, above their centres."""
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """Rows `run`: a network in a panel.  Rows of `KINDS`: a correlation with its interval.
 
     Networks whose sharpness is not positive have no logarithm and are in neither; `left_out`
     counts them and those that were dropped or failed.
     """
-    (table,) = tables.values()
+    (table,) = tables.tables.values()
     chosen = kept(table)
     parts = []
     for panel, (x, y) in PANELS.items():

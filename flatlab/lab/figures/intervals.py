@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 
 from flatlab.lab.figures import labels
-from flatlab.lab.figures.quantities import definition_in_words, networks_in, require
-from flatlab.lab.figures.render import Settings, Tables
-from flatlab.lab.figures.sharpness_grid import at_radius, taus
+from flatlab.lab.figures.labels import definition_in_words
+from flatlab.lab.figures.render import Settings
+from flatlab.lab.figures.sharpness_grid import at_radius, column_of, taus
 from flatlab.lab.figures.style import KINDS, Look, legend
+from flatlab.lab.tables.networks import ResultTables
 
 SAME, OTHER, NEITHER = "#0173b2", "#d55e00", "0.35"
 """Colours of a tau whose sign is that of the printed one, or another, and where none is printed."""
@@ -27,48 +28,45 @@ STRONG = 0.5
 """The absolute tau from which on numbers are bold, as in the paper."""
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """A correlation with its interval per row."""
     return (_frame_of_pairs if figure["pairs"] else _frame_of_ranks)(figure, tables)
 
 
-def _frame_of_pairs(figure: Settings, tables: Tables) -> pd.DataFrame:
+def _frame_of_pairs(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """By pair, experiment and kind, with the number of its networks.
 
     kind: `pooled`, over all networks, `within` settings, or `adjusted` for the training loss.  A
     pair has no value where one of its quantities was not measured in an experiment.
     """
     rows = []
-    names = list(dict.fromkeys(name for pair in figure["pairs"] for name in pair))
-    titles = labels.headings(tables)
-    for experiment, table in tables.items():
-        result = networks_in(table, figure["aliases"]).drawn_correlations(names)
+    columns = {name: column_of(figure, name) for pair in figure["pairs"] for name in pair}
+    titles = labels.headings(tables.tables)
+    for experiment, networks in tables.items():
+        result = networks.drawn_correlations(columns)
         for kind in KINDS:
-            matrices = result.matrix(kind)
-            for x, y in figure["pairs"]:
-                place = names.index(x), names.index(y)
-                values = [float(matrix[place]) for matrix in matrices]
-                rows.append([titles[experiment], kind, x, y, *values, result.runs_used(x, y)])
+            known = zip(figure["pairs"], result.of_pairs(kind, figure["pairs"]), strict=True)
+            rows += [
+                [titles[experiment], kind, x, y, *numbers, result.runs_used(x, y)]
+                for (x, y), numbers in known
+            ]
     header = ["experiment", "kind", "x", "y", "rho", "low", "high", "runs"]
     return pd.DataFrame(rows, columns=header)
 
 
-def _frame_of_ranks(figure: Settings, tables: Tables) -> pd.DataFrame:
+def _frame_of_ranks(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """By experiment, definition, radius, ordinate and group of networks ("" for all): tau, over so
     many `networks` of all; `paper`, the printed tau; `same_sign`.
     """
-    parts, titles = [], labels.headings(tables)
-    for experiment, table in tables.items():
-        every = networks_in(table, figure["aliases"])
-        networks, data = every.at_most(**figure["at_most"]), every.data
+    parts, titles = [], labels.headings(tables.tables)
+    for experiment, every in tables.items():
+        networks = every.at_most(**figure["at_most"])
         about = pd.DataFrame(
-            {n: networks.factor(n) for n in figure["groups"]}, range(networks.count)
+            {n: networks.labels(n) for n in figure["groups"]}, range(networks.count)
         )
         printed = figure["printed"].get(experiment, {})
-        require(data, ["sharpness_at_radius"])
-        require(data, printed, "definition")
-        definitions = list(printed) or data["definition"].values.tolist()
-        places = itertools.product(definitions, range(data.sizes["radius_index"]))
+        definitions = list(printed) or every.data["definition"].values.tolist()
+        places = itertools.product(definitions, range(every.data.sizes["radius_index"]))
         for (definition, index), (number, y) in itertools.product(
             places, enumerate(figure["columns"])
         ):
@@ -76,7 +74,7 @@ def _frame_of_ranks(figure: Settings, tables: Tables) -> pd.DataFrame:
             if not len(radii) or np.isnan(radii[0]):
                 continue
             x = networks.values(at_radius(definition, index))
-            points = about.assign(x=x, y=networks.values(y))
+            points = about.assign(x=x, y=networks.values(column_of(figure, y)))
             place = {"experiment": titles[experiment], "definition": definition, "ordinate": y}
             theirs = [*(printed[definition][number] if printed else ()), *[np.nan] * (index + 1)]
             rows = taus(points, figure).assign(radius=radii[0], paper=theirs[index], **place)

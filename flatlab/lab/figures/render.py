@@ -1,18 +1,23 @@
 """From a declaration and tables to the files of a figure.
 
-A figure has two pure functions. `frame(figure, tables, correlations)` selects what is shown, as one
-pandas table, which becomes the figure's CSV. `draw(fig, frame, figure)` sees nothing but that
-table. Both are in the module of its template or, where the declaration says so, in the module of
-its paper's folder. Title and caption are added here in the same way for all.
+A figure has two pure functions. `frame(figure, tables)` asks the networks of its experiments for
+what is shown, as claims do, and returns one pandas table, which becomes the figure's CSV.
+`draw(fig, frame, figure)` sees nothing but that table. Both are in the module of its template or,
+where the declaration says so, in the module of its paper's folder. Title and caption are added
+here in the same way for all.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import io
 import textwrap
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+
+from flatlab.core.schema import PlanError
 
 if TYPE_CHECKING:  # papers' figures.py import this package at plan time, which does without xarray
     import pandas as pd
@@ -41,18 +46,17 @@ STYLE: dict[str, Any] = {
 """Colours and drawing order of seaborn's style "ticks"; importing it takes most of a second."""
 
 
-def make(figure: Settings, tables: Tables, correlations: Tables) -> dict[str, bytes]:
+def make(figure: Settings, tables: Tables) -> dict[str, bytes]:
     """Draw a figure: the content of its files by extension (pdf, svg, png, csv).
 
     figure: what is declared.
     tables: of its experiments.
-    correlations: of the experiments whose correlations it shows.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     figure = completed(figure, tables)
-    frame = frame_of(figure, tables, correlations)
+    frame = frame_of(figure, tables)
     with mpl.rc_context(STYLE):  # type: ignore[arg-type]
         fig: Any = Figure(figsize=figure["size_inches"], layout="constrained")
         drawn = fig.subfigures()  # below the title, above the caption
@@ -64,12 +68,23 @@ def make(figure: Settings, tables: Tables, correlations: Tables) -> dict[str, by
     return {"csv": frame.to_csv(index=False).encode(), **pictures}
 
 
-def frame_of(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
-    """What a figure shows."""
-    frame: pd.DataFrame = importlib.import_module(figure["selected_by"]).frame(
-        figure, tables, correlations
-    )
-    return frame
+def frame_of(figure: Settings, tables: Tables) -> pd.DataFrame:
+    """What a figure shows. Raises `PlanError` for what a table does not have."""
+    from flatlab.lab.tables.networks import NotEligible, ResultTables
+
+    select: Callable[..., pd.DataFrame] = importlib.import_module(figure["selected_by"]).frame
+    if "correlations" in inspect.signature(select).parameters:
+        warnings.warn(
+            f"{figure['selected_by']}: frame(figure, tables) has two arguments today, and "
+            "tables[key] are networks; their table is tables.table(key)",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return select(figure, tables, {})
+    try:
+        return select(figure, ResultTables(tables))
+    except NotEligible as missing:
+        raise PlanError("; ".join(filter(None, [str(missing), missing.hint]))) from None
 
 
 def completed(figure: Settings, tables: Tables) -> dict[str, Any]:

@@ -7,27 +7,24 @@ import pandas as pd
 
 from flatlab.lab.figures import axes as scaled
 from flatlab.lab.figures.labels import WORDS, label_of
-from flatlab.lab.figures.quantities import ShownNetworks, networks_in, require
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import counted, in_order, legend, letters
-from flatlab.lab.tables.selection import hyperparameters
+from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.stats.estimate import over_seeds
 from flatlab.stats.trends import mean
 
 COLUMNS = ["row", "along", "line", "quantity", "x", "seed", "y", "low", "high", "networks"]
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """Rows `run`: x and y of a network.  Rows `mean`: their mean, with its 95 % interval.
 
     line: the value of the hyper-parameter of the lines. Networks that diverged are left out, and
     counted nowhere but in the caption.
     """
-    (table,) = tables.values()
-    along, line, where = list(figure["along"]), figure["line"], figure["where"]
-    require(table, figure["quantities"])
-    require(table, [*along, line, *where], "hyper-parameter", hyperparameters(table))
-    networks = networks_in(table).where(**where)
+    ((_, networks),) = tables.items()
+    along, line = list(figure["along"]), figure["line"]
+    networks = networks.where(**figure["where"])
     rows = []
     for name in along:
         runs = networks.where(**{other: 0 for other in along if other != name})
@@ -36,10 +33,10 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _rows(runs: ShownNetworks, head: dict[str, str], line: str) -> list[dict[str, Any]]:
+def _rows(runs: Networks, head: dict[str, str], line: str) -> list[dict[str, Any]]:
     """Those of one panel."""
     names = {"x": head["along"], "line": line, "seed": "seed"}
-    values = pd.DataFrame({column: runs.factor(name) for column, name in names.items()})
+    values = pd.DataFrame({column: runs.labels(name) for column, name in names.items()})
     values = values.assign(y=runs.values(head["quantity"]))
     values = values[np.isfinite(values["y"])]
     rows = [{"row": "run", **head, **each} for each in values.to_dict("records")]

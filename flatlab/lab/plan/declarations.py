@@ -85,11 +85,6 @@ class Declaration(Shown, frozen=True, kw_only=True):
         return self.SIZE
 
     @property
-    def correlated(self) -> tuple[str, ...]:
-        """The experiments whose correlation matrices it reads."""
-        return ()
-
-    @property
     def columns_shown(self) -> tuple[str, ...]:
         """The columns whose labels it shows."""
         return ()
@@ -103,7 +98,6 @@ class Declaration(Shown, frozen=True, kw_only=True):
             "selected_by": module if self.SELECTS else "",
             "drawn_by": module,
             "experiments": self.keys,
-            "correlated": self.correlated,
             "caption": " ".join(sentences),
             "labels": {**labels_of(self.columns_shown), **self.labels},
             "size_inches": self.size_inches or self.default_size,

@@ -164,10 +164,6 @@ class Pairs(Declaration, frozen=True, kw_only=True):
     def columns_shown(self) -> tuple[str, ...]:
         return tuple(itertools.chain(*self.pairs))
 
-    @property
-    def correlated(self) -> tuple[str, ...]:
-        return self.keys
-
 
 class SharpnessGrid(Declaration, frozen=True, kw_only=True):
     """Sharpness on a logarithmic axis against errors, a row per definition, with Kendall's tau.
@@ -295,10 +291,6 @@ class Matrix(Declaration, frozen=True, kw_only=True):
     @property
     def columns_shown(self) -> tuple[str, ...]:
         return self.quantities
-
-    @property
-    def correlated(self) -> tuple[str, ...]:
-        return () if self.seeds else self.keys  # those of some seeds are computed when it is drawn
 
 
 class CustomFigure(Declaration, frozen=True, kw_only=True):

@@ -242,7 +242,7 @@ def test_the_figure_says_what_it_shows_and_counts_what_it_lacks():
     table["dropped"][3] = 1
     table["adaptive_sharpness"][5] = -1.0  # has no logarithm
     settings = next(f.settings for f in plan.figures() if f.target == "chen2026_fig5")
-    files = make(settings, {"vision-zoo": table}, {})
+    files = make(settings, {"vision-zoo": table})
     csv = files["csv"].decode()
     assert "network3," not in csv
     accuracies = pd.read_csv(io.StringIO(csv)).set_index("name")["sample_accuracy"]

@@ -9,8 +9,8 @@ import pytest
 import xarray as xr
 
 from flatlab.core import store
-from flatlab.lab.tables.correlations import correlate
 from flatlab.lab.tables.eligibility import shortfall
+from flatlab.lab.tables.networks import Networks
 from flatlab.lab.tables.runs import collect
 from flatlab.lab.tables.selection import (
     end_of_training,
@@ -156,22 +156,21 @@ def test_a_run_whose_loss_is_not_finite_is_flagged_and_left_out_of_correlations(
     files = parts()
     files[1]["train_loss"][0] = loss
     table = collect(files, SETTINGS)
-    correlations = correlate(table)
-    assert (correlations.attrs["runs"], correlations.attrs["diverged"]) == (6, 1)
+    networks = Networks.of("some-grid", table)
     chosen = end_of_training(table)
     assert RUNS[0] not in chosen["run"].values
-    rho = correlations["rho"].sel(kind="pooled", x="mls", y="train_loss")
-    assert rho.item() == pytest.approx(np.corrcoef(chosen["mls"], chosen["train_loss"])[0, 1])
+    correlations = networks.drawn_correlations(networks.quantities)
+    ((rho, *_),) = correlations.of_pairs("pooled", [("mls", "train_loss")])
+    assert rho == pytest.approx(np.corrcoef(chosen["mls"], chosen["train_loss"])[0, 1])
 
 
 def test_the_correlations_are_those_of_the_table_with_their_intervals():
-    chosen = end_of_training(collect(parts(), SETTINGS))
-    correlations = correlate(collect(parts(), SETTINGS))
-    columns = {name: chosen[name].values for name in ("mls", "sharpness")}
-    rho = Correlations(columns, list(chosen["setting"].values)).rho("mls", "sharpness")
-    here = correlations.sel(kind="pooled", x="mls", y="sharpness")
-    assert here["rho"].item() == pytest.approx(rho.value)
-    assert (here["low"].item(), here["high"].item()) == pytest.approx(rho.interval())
+    networks = Networks.of("some-grid", collect(parts(), SETTINGS))
+    columns = {name: networks.data[name].values for name in ("mls", "sharpness")}
+    rho = Correlations(columns, list(networks.data["setting"].values)).rho("mls", "sharpness")
+    drawn = networks.drawn_correlations(networks.quantities)
+    (found,) = drawn.of_pairs("pooled", [("mls", "sharpness")])
+    assert found == pytest.approx([rho.value, *rho.interval()])
 
 
 @pytest.mark.parametrize("lacks", range(len(PACKS)))
