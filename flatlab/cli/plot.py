@@ -20,9 +20,9 @@ from flatlab.lab.plan.declarations import Declaration
 from flatlab.lab.plan.templates import Intervals, Matrix, Pairs, Sweep
 
 GROUP = "Look at results"
-OF_REPORTS = ("spectrum", "density", "landscape", "barriers", "run")
-"""Pictures of reports that need no quantities; `run` takes some."""
-KINDS = ("pairs", "sweep", "forest", "matrix", "layers", *OF_REPORTS)
+OF_REPORTS = ("layers", "spectrum", "density", "landscape", "barriers", "run")
+"""Pictures of reports; quantities may be chosen for `run`, and must be for `layers`."""
+KINDS = ("pairs", "sweep", "forest", "matrix", *OF_REPORTS)
 CAPTIONS = {
     "pairs": "A point is a network at the end of training; Pearson's correlation with its 95 % "
     "interval, the jackknife over the seeds of each setting.",
@@ -54,16 +54,12 @@ def run(options: argparse.Namespace) -> int:
         raise PlanError(f"flatlab plot needs files and then what to draw; {found}")
     files, kind = [Path(word) for word in options.words[:place]], options.words[place]
     names = options.words[place + 1 :]
-    if not names and kind not in OF_REPORTS:
+    if not names and kind not in OF_REPORTS[1:]:
         raise PlanError(f"flatlab plot {kind} needs quantities, such as sharpness")
     tables = {path.name.removesuffix(".zarr.zip"): store.load_dataset(path) for path in files}
     if len(tables) < len(files):
         raise PlanError("flatlab plot needs files with different names")
-    if kind == "layers":
-        from flatlab.lab.figures.reports import by_layer
-
-        contents = by_layer(tables, names, options.title)
-    elif kind in OF_REPORTS:
+    if kind in OF_REPORTS:
         from flatlab.lab.figures.reports import pictures
 
         contents = pictures(kind, tables, names, title=options.title)

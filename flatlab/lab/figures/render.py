@@ -52,16 +52,30 @@ def make(figure: Settings, tables: Tables) -> dict[str, bytes]:
     figure: what is declared.
     tables: of its experiments.
     """
+    figure = completed(figure, tables)
+    frame = frame_of(figure, tables)
+
+    def draw(fig: Any) -> None:
+        below_title = fig.subfigures()  # and above the caption
+        importlib.import_module(figure["drawn_by"]).draw(below_title, frame, figure)
+        _title_and_caption(fig, figure, tables)
+
+    return files_of(frame, figure["size_inches"], draw)
+
+
+def files_of(
+    frame: pd.DataFrame, size_inches: tuple[float, float], draw: Callable[[Any], None]
+) -> dict[str, bytes]:
+    """The files of a picture and of the numbers that it shows, by extension.
+
+    draw: is given the whole figure.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    figure = completed(figure, tables)
-    frame = frame_of(figure, tables)
     with mpl.rc_context(STYLE):  # type: ignore[arg-type]
-        fig: Any = Figure(figsize=figure["size_inches"], layout="constrained")
-        drawn = fig.subfigures()  # below the title, above the caption
-        importlib.import_module(figure["drawn_by"]).draw(drawn, frame, figure)
-        _title_and_caption(fig, figure, tables)
+        fig: Any = Figure(figsize=size_inches, layout="constrained")
+        draw(fig)
         fig.get_layout_engine().execute(fig)
         fig.set_layout_engine()  # laid out once, the same in every format
         pictures = {extension: picture(fig, extension) for extension in FORMATS}

@@ -306,15 +306,14 @@ class Networks:
 
     def correlations(self, names: Iterable[str]) -> Correlations:
         """Correlations of some columns, if the networks are eligible."""
-        networks, grid = self.data, "setting" in self.table.coords
-        if grid:
-            require_correlated(self.table, networks, self.interpolating)
+        if "setting" in self.table.coords:
+            require_correlated(self.table, self.data, self.interpolating)
         else:
             require_measured(self.key, self.count)
-        columns = {name: self.column(name) for name in self._ordered(names)}
-        labels = [str(label) for label in networks["setting" if grid else "family"].values]
-        loss = networks["train_loss"].values if grid else None
-        return Correlations(columns, labels, loss, None if grid else labels)
+        columns = {name: name for name in self._ordered(names)}
+        for column in columns:
+            require_converged(self.key, self.table, Column.of(column).quantity)
+        return self.drawn_correlations(columns)
 
     @property
     def quantities(self) -> dict[str, str]:
@@ -326,12 +325,15 @@ class Networks:
         return {name: name for name in one_per_run(self.data)}
 
     def drawn_correlations(self, columns: Mapping[str, str]) -> Correlations:
-        """For figures: as `correlations` of settings, however few, whatever has converged.
+        """For figures: as `correlations`, however few networks, whatever has converged.
 
         columns: by the names that the figure gives them.
         """
+        grid = "setting" in self.table.coords
         values = {name: self.values(column) for name, column in columns.items()}
-        return Correlations(values, [*self.data["setting"].values], self.data["train_loss"].values)
+        labels = [str(label) for label in self.data["setting" if grid else "family"].values]
+        loss = self.data["train_loss"].values if "train_loss" in self.data and grid else None
+        return Correlations(values, labels, loss, None if grid else labels)
 
     def tau(self, x: str, y: str, among: Among = "settings") -> Estimate:
         """Kendall's tau-a of two columns, see `taus`."""

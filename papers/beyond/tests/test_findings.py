@@ -30,7 +30,7 @@ def page(monkeypatch):
     def table_of(scale, experiment):
         if experiment != GRID:
             return tables(scale, experiment)
-        return PublishedNetworks(Path(GRID), Networks.of(GRID, made))
+        return PublishedNetworks(Networks.of(GRID, made))
 
     def verdict(scale, claim):
         figure, key = claim.removeprefix("beyond_").split("/")
