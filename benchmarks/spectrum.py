@@ -19,8 +19,7 @@ from torch import Tensor, nn
 
 from benchmarks.timing import paired, report
 from benchmarks.trained import LOSS, Trained, trained
-from flatlab.derivatives.second_order.krylov import Eigenpairs
-from flatlab.derivatives.second_order.lanczos import RESIDUAL
+from flatlab.derivatives.second_order.lanczos import RESIDUAL, Eigenpairs
 from flatlab.derivatives.second_order.matrices import matrix_of
 
 COUNT, MOST = 10, 400

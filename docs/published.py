@@ -13,9 +13,9 @@ from sphinx.application import Sphinx
 
 from flatlab.core import store
 from flatlab.lab import plan
-from flatlab.lab.claims.records import read_verdicts
 from flatlab.lab.figures.labels import extent_of
 from flatlab.lab.publish.scoreboard import OUTCOMES, Board, numbers
+from flatlab.lab.verdict_files import read_verdicts
 from flatlab.papers.beyond import fig6
 from flatlab.papers.beyond._joint import NETWORKS
 

@@ -38,7 +38,7 @@ for key, value in plain(PLAN.config).items():  # what config.yaml leaves out
     config.setdefault(key, value)
 HERE, REDRAWN = plan.built_at("{scale}"), plan.redrawn_at("{scale}")
 LARGE = [e.key for e in PLAN.experiments.values() if not e.keeps_dense_checkpoints]
-OF_FUNCTIONS = [e.key for e in PLAN.experiments.values() if e.kind == "loop"]
+OF_FUNCTIONS = [e.key for e in PLAN.experiments.values() if e.by_function]
 
 
 @exit_on_plan_error

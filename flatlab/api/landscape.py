@@ -1,13 +1,14 @@
 """`flatlab.landscape` and `flatlab.barriers`: the loss along lines and planes of networks."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any, Literal
 
 import numpy as np
 import torch
 import xarray as xr
-from torch import Tensor, nn
+from torch import nn
 
 from flatlab.api import directions as _directions
 from flatlab.api.directions import Moved, State
@@ -17,8 +18,10 @@ from flatlab.core.store import as_strings
 from flatlab.derivatives.checks.evaluation_mode import batch_norm as in_mode
 from flatlab.derivatives.checks.evaluation_mode import check_mode
 from flatlab.derivatives.checks.isolation import preserving_state
-from flatlab.inputs.losses import Weights
-from flatlab.measuring.evaluate import UNITS, Evaluated, evaluated
+from flatlab.inputs.arguments import documented, separated
+from flatlab.inputs.loss_forms import Function
+from flatlab.inputs.prepare import Ready, only
+from flatlab.measuring.evaluate import BATCH, UNITS, evaluate, ready_to_evaluate
 from flatlab.measuring.preflight import measured
 from flatlab.measuring.quantity import settings_of
 from flatlab.version import __version__
@@ -28,6 +31,7 @@ AXES = ("first", "second")
 MODES = ("eval", "train")
 
 
+@documented
 def landscape(
     model: nn.Module,
     inputs: Any,
@@ -38,19 +42,14 @@ def landscape(
     span: tuple[float, float] | None = None,
     points: int = 41,
     batch_norm: Literal["eval", "train"] = "eval",
-    loss: str | Callable[[Tensor, Tensor], Tensor] = "half-mse",
-    class_weights: Weights | None = None,
-    seed: int = 0,
-    samples: int | None = None,
-    batch_size: int | None = None,
-    dtype: str | torch.dtype | None = None,
+    loss: str | Function = "half-mse",
     progress: bool = False,
-    **options: Any,
+    **arguments: Any,
 ) -> xr.Dataset:
     """The loss of a network along a line, or on a plane.
 
     model: the network, at the origin; it is left as it was.
-    inputs, targets, loss, class_weights, samples, batch_size, dtype: those of `flatlab.measure`.
+    inputs, targets, loss: those of `flatlab.measure`.
     along: `random`, normalized by filters: 1 is a direction as long as the network, filter by
         filter; `eigenvectors` of the largest eigenvalues of the Hessian, of length 1; or one or two
         other networks: on a line they are at 0 and 1; on a plane through three, the first axis
@@ -61,8 +60,8 @@ def landscape(
     points: on each axis.
     batch_norm: `eval`, running statistics, which lie on the line as the weights do; or `train`, the
         statistics of all the samples at once.
-    seed: of random directions.
     progress: show a bar.
+    arguments:
     options: those of the loss.
 
     Returns a dataset with the dimensions `first` and, of a plane, `second`, and `loss` and, where
@@ -81,25 +80,28 @@ def landscape(
     axes = len(networks) if networks else dimensions
     _check(along, axes, points, batch_norm)
     low, high = span or ((-0.5, 1.5) if networks else (-1.0, 1.0))
-    given: dict[str, Any] = {"samples": samples, "batch_size": batch_size, "dtype": dtype}
-    given["class_weights"] = class_weights
-    ready = _ready(model, inputs, targets, loss, options, batch_norm, given)
-    with preserving_state(model), preserving_state(ready.model):
-        others = [
-            _ready(other, inputs, targets, loss, options, batch_norm, given).model
-            for other in networks
-        ]
+    given = (inputs, targets, loss, arguments)
+    ready = _ready(model, *given)
+    how, _ = separated(arguments)
+    size = how.batch_size or BATCH
+    if batch_norm == "train":
+        size = len(ready.samples.inputs)
+    with ExitStack() as stack:
+        for context in (preserving_state(model), preserving_state(ready.model)):
+            stack.enter_context(context)
+        stack.enter_context(only(ready.model, how.parameters))
+        others = [_ready(other, *given).model for other in networks]
         if networks:
             directions, places = _between(ready.model, others)
         else:
             places = np.zeros((1, axes))
             directions = (
-                _random(ready.model, axes, seed)
+                _random(ready.model, axes, how.seed)
                 if along == "random"
-                else _eigenvectors(ready, axes, batch_norm, progress)
+                else _eigenvectors(ready, axes, batch_norm, how.memory, progress)
             )
         at = np.linspace(low, high, points)
-        values = _on_grid(ready, directions, [at] * axes, batch_norm, progress)
+        values = _on_grid(ready, size, directions, [at] * axes, batch_norm, progress)
     coordinates: dict[str, Any] = {axis: (axis, at, {"long_name": "share"}) for axis in AXES[:axes]}
     coordinates |= {
         f"network_{axis}": ("network", places[:, n]) for n, axis in enumerate(AXES[:axes])
@@ -118,6 +120,7 @@ def landscape(
     return xr.Dataset(variables, coordinates, about)
 
 
+@documented
 def barriers(
     networks: Sequence[nn.Module],
     inputs: Any,
@@ -125,19 +128,17 @@ def barriers(
     *,
     points: int = 25,
     batch_norm: Literal["eval", "train"] = "eval",
-    loss: str | Callable[[Tensor, Tensor], Tensor] = "half-mse",
-    class_weights: Weights | None = None,
-    samples: int | None = None,
-    batch_size: int | None = None,
-    dtype: str | torch.dtype | None = None,
+    loss: str | Function = "half-mse",
     progress: bool = False,
-    **options: Any,
+    **arguments: Any,
 ) -> xr.Dataset:
     """The barriers on the lines between networks, pair by pair.
 
     networks: two or more with the same parameters; they are left as they were.
     points: on each line, ends included.
-    The rest: as for `landscape`.
+    inputs, targets, batch_norm, loss, progress: as for `landscape`.
+    arguments:
+    options: those of the loss.
 
     Returns a dataset with dimensions `network` and `other`. `barrier` is the largest excess of the
     loss over the line between the losses of both networks (Frankle et al., 2020; Entezari et al.,
@@ -160,12 +161,8 @@ def barriers(
             points=points,
             batch_norm=batch_norm,
             loss=loss,
-            class_weights=class_weights,
-            samples=samples,
-            batch_size=batch_size,
-            dtype=dtype,
             progress=progress,
-            **options,
+            **arguments,
         )
         share, values = line["first"].values, line["loss"].values
         excess = values - ((1 - share) * values[0] + share * values[-1])
@@ -202,16 +199,10 @@ def _named(along: Any) -> str:
     return f"from the network to {len(along)} others"
 
 
-def _ready(
-    model: nn.Module, inputs: Any, targets: Any, loss: Any, options: Any, mode: str, given: Any
-) -> Evaluated:
+def _ready(model: nn.Module, *given: Any) -> Ready:
     with in_mode(model, "eval"):
         check_mode(model)
-    ready = evaluated(model, inputs, targets, loss, options=options, **given)
-    if mode == "train":
-        whole = max(len(ready.samples.inputs), 1)
-        return Evaluated(ready.model, ready.samples, ready.loss, ready.targets, whole)
-    return ready
+    return ready_to_evaluate(model, *given)
 
 
 def _random(model: nn.Module, axes: int, seed: int) -> list[State]:
@@ -219,10 +210,12 @@ def _random(model: nn.Module, axes: int, seed: int) -> list[State]:
     return [_directions.random_direction(model, generator) for _ in range(axes)]
 
 
-def _eigenvectors(ready: Evaluated, axes: int, mode: str, progress: bool) -> list[State]:
+def _eigenvectors(
+    ready: Ready, axes: int, mode: str, memory: int | None, progress: bool
+) -> list[State]:
     """Of the Hessian of the loss of these samples; signs are those of the largest entries."""
     options = {"largest": axes, "eigenvectors": True, "batch_norm": mode}
-    settings = settings_of("spectrum", options, ready.loss, progress=progress)
+    settings = settings_of("spectrum", options, ready.loss, budget=memory, progress=progress)
     found = measured("spectrum", ready.model, ready.samples, settings)
     vectors = torch.from_numpy(found.values["largest_eigenvector"][0, 0])
     if not vectors.isfinite().all():
@@ -250,20 +243,22 @@ def _between(model: nn.Module, others: Sequence[nn.Module]) -> tuple[list[State]
 
 
 def _on_grid(
-    ready: Evaluated,
+    ready: Ready,
+    size: int,
     directions: Sequence[State],
     axes: Sequence[np.ndarray],
     mode: str,
     progress: bool,
 ) -> dict[str, np.ndarray]:
-    """Loss and accuracy at all points: (points) or (points, points)."""
+    """Loss and accuracy at all points: (points) or (points, points).  size: samples at a time."""
     moved, shape = Moved(ready.model, directions), tuple(map(len, axes))
     values: dict[str, list[float]] = {}
     grid = list(itertools.product(*axes))
-    with Forecast("landscape", len(grid) * ready.batches, progress) as forecast:
+    batches = -(-len(ready.samples.inputs) // size)
+    with Forecast("landscape", len(grid) * batches, progress) as forecast:
         for point in grid:
             network = moved.at(point)
             with in_mode(network, mode):
-                for name, value in ready.values(network, forecast.tick).items():
+                for name, value in evaluate(ready, size, network, forecast.tick).items():
                     values.setdefault(name, []).append(value)
     return {name: np.array(parts).reshape(shape) for name, parts in values.items()}

@@ -1,6 +1,6 @@
 """`flatlab.measure`: families of quantities of one network on some samples."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,8 +15,10 @@ from flatlab.core.schema import PlanError, plain, refuse_unknown
 from flatlab.core.store import as_strings
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.derivatives.per_sample.memory import available
-from flatlab.inputs.losses import Weights, loss_for, options_known, with_options
-from flatlab.inputs.prepare import Prepared, only, prepared
+from flatlab.inputs.arguments import Arguments, documented, separated
+from flatlab.inputs.loss_forms import Function
+from flatlab.inputs.losses import options_known, with_options
+from flatlab.inputs.prepare import Ready, made_ready, only
 from flatlab.losses._base import Loss
 from flatlab.measuring.preflight import measured
 from flatlab.measuring.quantity import Measured, Quantity, attributes, quantities_of, settings_of
@@ -31,26 +33,18 @@ MIXED = (
 )
 
 
+@documented
 def measure(
     model: nn.Module,
     inputs: Any,
     targets: Any = None,
     *,
     families: Sequence[str] = ("geometry",),
-    loss: str | Callable[[Tensor, Tensor], Tensor] = "half-mse",
-    class_weights: Weights | None = None,
-    samples: int | None = None,
-    output: str | int | None = None,
-    parameters: str | Sequence[str] | None = None,
-    batch_size: int | None = None,
-    dtype: str | torch.dtype | None = None,
-    seed: int = 0,
+    loss: str | Function = "half-mse",
     progress: bool = False,
     initial: nn.Module | Mapping[str, Tensor] | None = None,
-    ignore_index: int = -100,
-    memory: int | None = None,
     starts: dict[str, dict[str, Any]] | None = None,
-    **options: Any,
+    **arguments: Any,
 ) -> xr.Dataset:
     """Measure a network on some samples.
 
@@ -70,31 +64,15 @@ def measure(
         in common with a quantity of other units has the family's name in front.
     loss: a file of flatlab/losses, for quantities of a loss; or a function of outputs and targets
         that is a mean or a sum over samples, for quantities that need no closed form of it.
-    class_weights: one for each class, of loss="cross-entropy": a mean over samples or positions
-        that is weighted by them, and divided by the sum of the weights, as in torch.
-    samples: how many to take, the first ones; None: all.
-    output: the key, attribute or place of the output that is meant, of a network that returns
-        several; None: the only one, or `logits`.
-    parameters: names of parameters or modules, or patterns of the shell: theta is what they
-        name; None: all parameters that require gradients.
-    batch_size: samples at a time; None: as many as fit.
-    dtype: of the arithmetic, "float64" or "float32"; None: that of the model. Gram matrices and
-        logarithms are in float64 always.
-    seed: of families that draw at random.
     progress: show a bar.
     initial: the network before training, or its state dictionary, for distances from it.
-    ignore_index: the class of samples, or of single positions, that are left out; the attributes
-        `samples_ignored` and `positions_ignored` say how many there are. An input `attention_mask`
-        (samples, positions) that is 0 leaves a position out, too.
-    memory: bytes that derivatives may take; None: a quarter of what is free. Whatever does not fit
-        is computed in blocks.
     starts: a dictionary, empty at first, in which families keep what they can start from when the
         same network is measured on the same samples with other weights: eigenvectors, with
         warm_start=True, and that its derivatives have been checked.
+    arguments:
     options: those of the families and of the loss, for example costly=["operator-norm"] of
-        `geometry`, rho=0.01 of `adaptive`, label_smoothing=0.1 of the loss "cross-entropy". The
-        class `Options` in the file of a family or loss lists them, and so does
-        `flatlab measure --help`.
+        `geometry`, rho=0.01 of `adaptive`, label_smoothing=0.1 or class_weights of the loss
+        "cross-entropy". `flatlab measure --help` lists them.
 
     A network of many outputs: accuracy="exact" computes all of them in blocks, accuracy=0.02
     estimates with that relative standard error of random directions, which is written beside each
@@ -113,32 +91,20 @@ def measure(
     >>> report["mls"].attrs["units"]
     'output/input'
     """
-    how = {"batch_size": batch_size, "seed": seed, "progress": progress, "initial": initial}
-    starts = {} if starts is None else starts
-    names = [families] if isinstance(families, str) else list(families)
-    if batch_size is not None and batch_size < 1:
-        raise MeasureError(f"batch_size={batch_size} is not a positive number")
-    if memory is not None and memory < 1:
-        raise MeasureError(f"memory={memory} is not a positive number of bytes")
-    known = [name for name in names if name in keys_of("metrics")]
-    ready = prepared(
-        model,
-        inputs,
-        targets,
-        dtype=dtype,
-        limit=samples,
-        output=output,
-        ignore_index=ignore_index,
-        tokens=all(_takes_tokens(name, model) for name in known),
-        loss_takes_parts=not isinstance(loss, str),
-    )
+    how, names, chosen, chosen_loss = _checked(families, loss, arguments)
+    tokens = names == [ALL] or all(_takes_tokens(name, model) for name in names)
+    ready = made_ready(model, inputs, targets, chosen_loss, how, tokens)
     weight = next(ready.model.parameters())
-    how["budget"] = memory or available(weight.device) // 4
-    with only(ready.model, parameters):
-        report = _report(ready, names, loss, class_weights, options, how, starts)
+    fixed = {"batch_size": how.batch_size, "seed": how.seed, "initial": initial}
+    fixed |= {"budget": how.memory or available(weight.device) // 4, "progress": progress}
+    with only(ready.model, how.parameters):
+        report = _report(ready, names, chosen, fixed, {} if starts is None else starts)
     if ready.samples.kept is not None:
         report = report.assign_attrs(positions_ignored=int((~ready.samples.kept).sum()))
-    return report.assign_attrs(samples_ignored=ready.ignored) if ready.ignored else report
+    if not isinstance(loss, str):
+        loss = getattr(loss, "__name__", type(loss).__name__)
+    ignored = {"samples_ignored": ready.ignored} if ready.ignored else {}
+    return report.assign_attrs(loss=loss, **ignored)
 
 
 def _takes_tokens(family: str, model: nn.Module) -> bool:
@@ -150,27 +116,24 @@ def _takes_tokens(family: str, model: nn.Module) -> bool:
 
 
 def _report(
-    ready: Prepared,
+    ready: Ready,
     families: Sequence[str],
-    loss: str | Callable[[Tensor, Tensor], Tensor],
-    class_weights: Weights | None,
-    options: Mapping[str, Any],
+    chosen: Mapping[str, Mapping[str, Any]],
     how: Mapping[str, Any],
     starts: dict[str, dict[str, Any]],
 ) -> xr.Dataset:
-    """The report of `measure`.  how: fields of `Settings`.  starts: its `memory`, by family."""
-    if every := families == [ALL]:
-        families = [name for name in keys_of("metrics") if measures_samples(name)]
-        families.sort(key=lambda name: getattr(imported("metrics", name), "ESTIMATES", False))
-    chosen, given = _checked(families, loss, options)
-    model = ready.model
-    chosen_loss, samples = loss_for(given, ready, class_weights)
+    """The report of `measure`.
+
+    chosen: the options of each family.
+    how: fields of `Settings`.
+    starts: its `memory`, by family.
+    """
+    every = families == [ALL]
+    model, samples = ready.model, ready.samples
     precision = next(p.dtype for p in model.parameters() if p.is_floating_point())
     report, left_out = xr.Dataset(), {}
-    for name in families:
-        settings = settings_of(
-            name, chosen[name], chosen_loss, memory=starts.setdefault(name, {}), **how
-        )
+    for name, options in chosen.items():
+        settings = settings_of(name, options, ready.loss, memory=starts.setdefault(name, {}), **how)
         try:
             if ready.mixed and getattr(imported("metrics", name), "TOKENS", False) is not True:
                 raise MeasureError(MIXED.format(name))
@@ -190,9 +153,8 @@ def _report(
     about = {
         "title": f"{type(model).__name__} on {len(samples.inputs)} samples",
         "flatlab_version": __version__,
-        "families": [name for name in families if name not in left_out],
+        "families": [name for name in chosen if name not in left_out],
         "precision": str(precision).removeprefix("torch."),
-        "loss": loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__),
         **report.attrs,
         **({"left_out": reasons} if left_out else {}),
     }
@@ -216,25 +178,28 @@ def _with_family(
 
 
 def _checked(
-    families: Sequence[str],
-    loss: str | Callable[[Tensor, Tensor], Tensor],
-    options: Mapping[str, Any],
-) -> tuple[dict[str, dict[str, Any]], Loss | Callable[[Tensor, Tensor], Tensor]]:
-    """The options of each family, and the loss.
+    families: str | Sequence[str], loss: str | Function, given: Mapping[str, Any]
+) -> tuple[Arguments, list[str], dict[str, dict[str, Any]], Loss | Function]:
+    """The arguments, the families as named, the options of each that is meant, and the loss.
 
     Raises `MeasureError` for what none of them knows.
     """
+    names = [families] if isinstance(families, str) else list(families)
+    meant = names
+    if names == [ALL]:
+        meant = [name for name in keys_of("metrics") if measures_samples(name)]
+        meant.sort(key=lambda name: getattr(imported("metrics", name), "ESTIMATES", False))
     try:
-        for name in families:
+        for name in meant:
             check_known("metrics", name, "families")
             if not measures_samples(name):
                 raise MeasureError(f"{name} compares training with test samples; see the workflow")
-        kinds = {name: options_of("metrics", name) for name in families}
+        how, options = separated(given)
+        kinds = {name: options_of("metrics", name) for name in meant}
         known = {key for kind in kinds.values() for key in kind.__struct_fields__}
-        known |= options_known(loss)
-        named = [*families, *([loss] if isinstance(loss, str) else [])]
-        refuse_unknown(options, known, f"options of {', '.join(named)}")
+        named = ", ".join([*names, *([loss] if isinstance(loss, str) else [])])
+        refuse_unknown(options, known | options_known(loss), f"options of {named}")
         chosen = {name: plain(checked(options, kind)) for name, kind in kinds.items()}
-        return chosen, with_options(loss, options)
+        return how, names, chosen, with_options(loss, options)
     except PlanError as error:
         raise MeasureError(str(error)) from None

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 from flatlab.api.measure import measure
 from flatlab.core.errors import MeasureError
-from flatlab.core.options import options_of
 from flatlab.core.store import save_dataset
 from flatlab.derivatives.checks.isolation import preserving_state
+from flatlab.inputs.arguments import Arguments, documented, separated
 from flatlab.inputs.batches import collected
-from flatlab.inputs.prepare import arguments_of, network_of
-from flatlab.measuring.evaluate import UNITS, evaluated
+from flatlab.inputs.losses import options_known
+from flatlab.measuring.evaluate import BATCH, UNITS, evaluate, ready_to_evaluate
 
 CHEAP = {"largest": 1, "residual": 1e-2}
 """Options of `spectrum` where no families are named."""
@@ -27,6 +27,7 @@ SAMPLES = 64
 """That are measured then."""
 
 
+@documented
 class Tracker:
     """Measures a network every so many steps of its training, always on the same samples.
 
@@ -41,7 +42,8 @@ class Tracker:
         eigenvalue of the Hessian with a residual of 1 %, on 64 samples unless `samples` is given.
     path: of a `.zarr.zip` that holds all rows so far after each measurement; None: none.
     samples: how many to take, the first ones; None: all, or 64 where no families are named.
-    options: further arguments of `flatlab.measure`, and options of the families.
+    arguments:
+    options: further arguments of `flatlab.measure`, and options of the families and the loss.
 
     Raises `MeasureError` for what cannot be measured.
 
@@ -69,23 +71,21 @@ class Tracker:
         families: str | Sequence[str] | None = None,
         path: str | Path | None = None,
         samples: int | None = None,
-        **options: Any,
+        **arguments: Any,
     ) -> None:
         if every < 1:
             raise MeasureError(f"every={every} is not a positive number of steps")
         self.model, self.every, self.path = model, every, None if path is None else Path(path)
         if families is None:
-            families, options = "spectrum", CHEAP | options
+            families, arguments = "spectrum", CHEAP | arguments
             samples = SAMPLES if samples is None else samples
         with undisturbed(model):
-            several = not isinstance(options.get("loss", ""), str)
-            taken = arguments_of(network_of(model, None)) if several else None
-            how: Any = {"taken": taken, "several": several}
-            inputs, targets = collected(inputs, targets, samples, **how)
+            how, _ = separated({"samples": samples})
+            inputs, targets = collected(inputs, targets, how.samples)
         self.inputs, self.targets = _copied(inputs), _copied(targets)
         names = [families] if isinstance(families, str) else list(families)
         warm = {"warm_start": True} if {*names} & {"hessian", "spectrum"} else {}
-        self.options = {"families": names, **warm, **options}
+        self.options = {"families": names, **warm, **arguments}
         self.rows: dict[int, xr.Dataset] = {}
         self.seconds = 0.0
         self._starts: dict[str, dict[str, Any]] = {}
@@ -111,13 +111,11 @@ class Tracker:
     def _loss(self) -> dict[str, Any]:
         """The loss of the samples and, where there are classes, the accuracy."""
         loss = self.options.get("loss", "half-mse")
-        kind = options_of("losses", loss).__struct_fields__ if isinstance(loss, str) else ()
-        shared = ("output", "batch_size", "dtype", "ignore_index", "class_weights")
-        given = {key: self.options[key] for key in shared if key in self.options}
-        own = {key: self.options[key] for key in kind if key in self.options}
-        ready = evaluated(self.model, self.inputs, self.targets, loss, options=own, **given)
+        names = {*Arguments.__struct_fields__, *options_known(loss)} & self.options.keys()
+        given = {name: self.options[name] for name in names}
+        ready = ready_to_evaluate(self.model, self.inputs, self.targets, loss, given)
         with preserving_state(ready.model):
-            values = ready.values()
+            values = evaluate(ready, given.get("batch_size") or BATCH, ready.model)
         about = {n: dict(zip(("long_name", "units"), UNITS[n], strict=True)) for n in values}
         return {name: ((), value, about[name]) for name, value in values.items()}
 

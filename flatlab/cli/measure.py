@@ -11,20 +11,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
 import yaml
 
 from flatlab.cli.show import print_dataset
 from flatlab.core import store
-from flatlab.core.options import options_of
+from flatlab.core.run_records import read_records
+from flatlab.core.schema import convert, describe
+from flatlab.inputs.arguments import Arguments, options_in_measurement
 from flatlab.lab import plan
 from flatlab.lab.kinds._sections import Scaling
-from flatlab.lab.plan.run_records import read_records
+from flatlab.lab.kinds._study_networks import Measure
 
 GROUP = "Measure networks"
 DEFAULT = "(default: %(default)s)"
-SAME = ("model", "data", "loss", "scaling", "resize", "device")
-"""Fields of `Measurement` that are options of this name; so are those that it passes on."""
+SAME = ("model", "data", "loss", "scaling", "resize", "device", "arguments")
+"""Fields of `Measurement` that are options of this name."""
+FORMS = {"samples": "N|all", "parameters": "NAME", "output": "KEY|PLACE", "memory": "GB"}
+FORMS |= {"dtype": "float64|float32"}
+"""How arguments are written that are no whole numbers."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,8 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_ = "families of quantities, or all; geometry by default, adaptive with --timm"
     add("--family", nargs="+", metavar="NAME", help=help_)
     add("--loss", default="half-mse", help=f"loss of Hessians ({_known('losses')}) {DEFAULT}")
-    help_ = f"seed of families that draw random numbers {DEFAULT}"
-    add("--seed", type=int, default=0, help=help_)
     _add_measuring(parser)
     add("--out", type=Path, metavar="FILE.zarr.zip", help="file for the report")
 
@@ -68,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         raise plan.PlanError(f"flatlab measure needs {needed}, or --timm and --images")
     _read(options)
     # Imported here because torch takes seconds and few commands need it.
-    measurement = importlib.import_module("flatlab.lab.kinds.user_networks.report")
+    measurement = importlib.import_module("flatlab.api.report")
     start = time.monotonic()
     try:
         report = measurement.report(options)
@@ -100,7 +102,6 @@ def add_arguments_table(parser: argparse.ArgumentParser) -> None:
     add("--family", nargs="+", default=["geometry"], metavar="NAME", help="families, or all")
     help_ = "of the training; cross-entropy by default, half-mse where targets are numbers"
     add("--loss", help=help_)
-    add("--seed", type=int, default=0, help=f"of samples and random numbers {DEFAULT}")
     _add_measuring(parser)
     add("--out", type=Path, required=True, metavar="FILE.zarr.zip", help="file for the table")
 
@@ -118,19 +119,14 @@ def run_table(options: argparse.Namespace) -> int:
     _read(options)
     files = _files_of(options.weights)
     records = read_records(files, options.runs, options.outcomes)
-    names = ("networks", "measurement")
-    own, measurement, errors, data = (
+    own, errors, data = (
         importlib.import_module(f"flatlab.{name}")
-        for name in (
-            *(f"lab.kinds.user_networks.{name}" for name in names),
-            *("core.errors", "data._dataset"),
-        )
+        for name in ("lab.kinds._user_networks", "core.errors", "data._dataset")
     )
-    how = measurement.Measurement(
+    how = own.Measurement(
         families=tuple(options.family),
-        samples=None if options.samples == "all" else options.samples,
         options=tuple(options.options),
-        **{name: getattr(options, name) for name in (*SAME, *measurement.PASSED_ON)},
+        **{name: getattr(options, name) for name in SAME},
     )
     key = options.out.name.removesuffix(".zarr.zip")
     identity = {"how": str(how), "files": [(str(f), f.stat().st_mtime_ns) for f in files]}
@@ -162,26 +158,18 @@ def _files_of(patterns: list[str]) -> list[Path]:
 def _add_measuring(parser: argparse.ArgumentParser) -> None:
     """Options of samples, outputs and parameters, and of the computation."""
     add = parser.add_argument
-    help_ = f"number of training samples, or `all` {DEFAULT}"
-    add("--samples", type=_count, default=100, help=help_)
     help_ = f"scaling of images; arrays are as your networks see them {DEFAULT}"
     add("--scaling", choices=get_args(Scaling), default="unit", help=help_)
     help_ = "pixels of the shorter side to which images of --data FOLDER are resized and cut"
     add("--resize", type=int, metavar="PIXELS", help=help_)
-    help_ = "the output that is meant, by its key or place; the only one, or `logits`, by default"
-    add("--output", type=lambda text: int(text) if text.isdigit() else text, help=help_)
-    help_ = "names of parameters or modules, or patterns: theta; all by default"
-    add("--parameters", nargs="+", metavar="NAME", help=help_)
-    help_ = f"the class of samples, or of positions, that are left out {DEFAULT}"
-    add("--ignore-index", type=int, default=-100, help=help_)
-    help_ = "one number for each class, or a file with them (.npy, or text)"
-    help_ = f"of --loss cross-entropy, {help_}: the mean over samples is weighted"
-    add("--class-weights", nargs="+", metavar="NUMBER|FILE", help=help_)
     help_ = f"options of families and of the loss: {'; '.join(_options())}"
     add("--options", nargs="+", type=_option, default=[], metavar="KEY=VALUE", help=help_)
-    add("--dtype", help="float64 or float32; that of the weights by default")
-    add("--batch-size", type=int, help="samples at a time; what fits in memory by default")
-    add("--memory", type=float, metavar="GB", help="for derivatives; by default a quarter of it")
+    for name, _, meaning in describe(Measure):
+        if name in Arguments.__struct_fields__:
+            flag, form = f"--{name.replace('_', '-')}", FORMS.get(name, "N")
+            how = {"nargs": "+", "type": str} if name == "parameters" else {"type": _value}
+            help_ = meaning.replace("null: ", "by default ").replace("%", "%%")
+            add(flag, metavar=form, help=help_, **how)
     add("--device", choices=["cpu", "cuda"], default="cpu", help=f"where to compute {DEFAULT}")
 
 
@@ -202,28 +190,24 @@ def _known(folder: str) -> str:
 def _options() -> Iterator[str]:
     for folder in ("metrics", "losses"):
         for key in plan.keys_of(folder):
-            if fields := options_of(folder, key).__struct_fields__:
+            if fields := options_in_measurement(folder, key).__struct_fields__:
                 yield f"{', '.join(fields)} ({key})"
 
 
-def _count(text: str) -> int | str:
-    """A positive number, or `all`."""
-    if text == "all":
-        return text
-    if not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither `all` nor a positive number")
-    return int(text)
+def _value(text: str) -> Any:
+    """A value of YAML."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no value") from None
 
 
 def _option(text: str) -> tuple[str, Any]:
     """KEY=VALUE, with a value of YAML."""
     key, equals, value = text.partition("=")
-    try:
-        if equals:
-            return key, yaml.safe_load(value)
-    except yaml.YAMLError:
-        pass
-    raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE, such as width=64")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE, such as width=64")
+    return key, _value(value)
 
 
 def _check_out(out: Path | None, what: str) -> None:
@@ -232,16 +216,10 @@ def _check_out(out: Path | None, what: str) -> None:
 
 
 def _read(options: argparse.Namespace) -> None:
-    """Make bytes of gigabytes, and numbers of class weights, given as text or as a file."""
-    if options.memory:
-        options.memory = int(1e9 * options.memory)
-    if not (given := options.class_weights):
-        return
-    try:
-        if len(given) == 1 and given[0].endswith(".npy"):
-            given = np.load(given[0], allow_pickle=False)
-        elif len(given) == 1 and Path(given[0]).exists():
-            given = Path(given[0]).read_text().replace(",", " ").split()
-        options.class_weights = [float(each) for each in given]
-    except (TypeError, ValueError, OSError) as error:
-        raise plan.PlanError(f"--class-weights {options.class_weights[0]}: {error}") from None
+    """Make a record of the arguments, as `measure:` in a file has them; bytes of gigabytes."""
+    given = {name: getattr(options, name) for name in Arguments.__struct_fields__}
+    given = {name: value for name, value in given.items() if value is not None}
+    if "memory" in given:
+        given["memory"] = int(1e9 * given["memory"])
+    measure = convert({**given, "families": []}, Measure, lambda key: f"--{key.replace('_', '-')}")
+    options.arguments = Arguments(**measure.arguments)

@@ -15,7 +15,7 @@ import yaml
 
 from flatlab.cli import _text as text
 from flatlab.core import store
-from flatlab.core.registry import PACKAGE, assignments, path_of
+from flatlab.core.registry import assignments, path_of
 from flatlab.lab import plan
 
 GROUP = "Look at results"
@@ -124,10 +124,9 @@ def _in_order(dataset: xr.Dataset) -> list[tuple[str, xr.DataArray]]:
 
 def _defined(family: str) -> Iterator[str]:
     """Its quantities in the order of definition, from the syntax: families import torch."""
-    tables = sorted((PACKAGE / "families").glob(f"_{family}/*.py"))
-    values = (
-        v for path in [*tables, path_of("metrics", family)] for v in assignments(path).values()
-    )
+    path = path_of("metrics", family)
+    files = sorted(path.parent.glob("*.py")) if path.name == "__init__.py" else [path]
+    values = (value for file in files for value in assignments(file).values())
     for node in (node for value in values for node in ast.walk(value)):
         if isinstance(node, ast.Dict) and all(isinstance(each, ast.Call) for each in node.values):
             yield from (ast.literal_eval(key) for key in node.keys if key)

@@ -9,10 +9,10 @@ from flatlab.cli import _text as text
 from flatlab.cli._main import WIDTH, add_scale, load_plan
 from flatlab.core import store
 from flatlab.lab import plan
-from flatlab.lab.claims.records import read_verdicts
 from flatlab.lab.figures.labels import extent_of
 from flatlab.lab.publish import compare
 from flatlab.lab.publish.scoreboard import Board
+from flatlab.lab.verdict_files import read_verdicts
 
 GROUP = "Look at results"
 

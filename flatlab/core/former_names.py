@@ -13,42 +13,45 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 ROOMS = {
-    "core": "plan.options plan.paths plan.registry plan.schema plan.studies store jobs.progress "
-    "jobs.resume_state derivatives.errors derivatives.forecast",
+    "core": "plan.options plan.paths plan.registry plan.run_records plan.schema plan.studies store "
+    "execution.own_code:user_code jobs.progress jobs.resume_state derivatives.errors "
+    "derivatives.forecast",
     "lab": "claims jobs plan tables train experiments:kinds plotting:figures publication:publish",
     "api": "metrics._directions metrics._landscape metrics._measure metrics._tracker",
-    "inputs": "metrics._adapted metrics._batches metrics._losses metrics._prepared:prepare "
-    "metrics._samples losses._function:loss_function losses._positions:loss_positions "
-    "losses._weighted:weighted_loss",
+    "inputs": "execution.own_samples:files metrics._adapted metrics._batches metrics._losses "
+    "metrics._prepared:prepare losses._function:loss_forms",
     "measuring": "metrics._checked:preflight metrics._loss_values:evaluate "
-    "metrics._measure_pack:grid metrics._measure_transformed:transformed metrics._measure_zoo:zoo "
-    "metrics._pretrained metrics._quantity metrics._stacked",
-    "families._sharpness": "derivatives.auto_pgd derivatives.batch_loss",
+    "metrics._measure_pack:grid metrics._measure_transformed:transformed "
+    "metrics._measure_zoo:networks metrics._quantity metrics._stacked:dataset",
     "derivatives.checks": "derivatives.comparisons derivatives.culprits "
     "derivatives.derivative_check derivatives.differences derivatives.evaluation_mode "
     "derivatives.isolation",
     "derivatives.estimates": "derivatives.random_directions derivatives.random_perturbations "
     "derivatives.random_traces",
     "derivatives.jacobians": "derivatives.feature_maps derivatives.golub_kahan "
-    "derivatives.layer_norms derivatives.norms",
-    "derivatives.per_sample": "derivatives.autograd_check derivatives.convolution "
-    "derivatives.engine derivatives.forward_pass derivatives.graph derivatives.hooks "
-    "derivatives.layers derivatives.memory derivatives.output_blocks derivatives.parameters "
-    "derivatives.per_sample:values derivatives.probe derivatives.singular_values "
-    "derivatives.source",
-    "derivatives.second_order": "derivatives.hessian_products derivatives.krylov "
-    "derivatives.lanczos derivatives.layer_curvature derivatives.matrices derivatives.piecewise "
-    "derivatives.quadrature derivatives.recomposed:double_backward_fixes "
-    "derivatives.sample_gradients derivatives.second_pass derivatives.traces",
+    "derivatives.layer_norms:norms derivatives.norms",
+    "derivatives.per_sample": "derivatives.autograd_check:forward_pass derivatives.convolution "
+    "derivatives.engine derivatives.forward_pass derivatives.graph:probe derivatives.hooks "
+    "derivatives.layers derivatives.memory derivatives.output_blocks:engine "
+    "derivatives.parameters:values derivatives.per_sample:values derivatives.probe "
+    "derivatives.singular_values derivatives.source:probe",
+    "derivatives.second_order": "derivatives.hessian_products derivatives.krylov:lanczos "
+    "derivatives.lanczos derivatives.layer_curvature derivatives.matrices "
+    "derivatives.piecewise:second_pass derivatives.quadrature:lanczos "
+    "derivatives.recomposed:second_pass derivatives.sample_gradients:matrices "
+    "derivatives.second_pass derivatives.traces",
 }
 """Former names, without `flatlab.`, by the room where they lie; behind a colon: the name there."""
 
 
 def _moves() -> dict[str, str]:
-    users = "flatlab.lab.kinds.user_networks"
-    moves = {"flatlab.metrics": "flatlab.families", "flatlab.execution": users}
-    for name in ("code", "measurement", "networks", "samples"):
-        moves[f"flatlab.execution.own_{name}"] = f"{users}.{name}"
+    moves = {"flatlab.metrics": "flatlab.families", "flatlab.execution": "flatlab.lab.kinds"}
+    for name in ("measurement", "networks"):
+        moves[f"flatlab.execution.own_{name}"] = "flatlab.lab.kinds._user_networks"
+    for name in ("own_networks", "zoo"):
+        moves[f"flatlab.tables.{name}"] = "flatlab.lab.tables.runs"
+    for name in ("auto_pgd", "batch_loss"):
+        moves[f"flatlab.derivatives.{name}"] = "flatlab.families.sharpness.auto_pgd"
     for room, names in ROOMS.items():
         for name in names.split():
             before, _, after = name.partition(":")

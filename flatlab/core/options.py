@@ -149,7 +149,7 @@ def documented(name: str, kind: type[Strict]) -> Iterator[tuple[str, type[Strict
     yield name, kind
     for folder in kind.FOLDERS.values():
         for key in keys_of(folder):
-            if (options := options_of(folder, key)).__struct_fields__:
+            if (options := getattr(kind, "OPTIONS", options_of)(folder, key)).__struct_fields__:
                 yield f"{name}, of {key}", options
 
 
@@ -159,7 +159,8 @@ def section(
     """A section of a file: its own keys, and the options of the files that they name.
 
     parts: the section above `scales:`, in the scale and in a setting, each behind its location.
-    kind: what its own keys are; each file that one of `FOLDERS` names adds its options to them.
+    kind: what its own keys are; each file that one of `FOLDERS` names adds its options to them, as
+        `options_of` has them, or `OPTIONS` of the kind.
     Where a part names another file, options of the file above that the new one lacks are dropped.
     Returns a record of `kind`, and one of options by folder and key of each file.
     """
@@ -178,7 +179,7 @@ def section(
                     check_known(folder, name, f"{location}.{key}")
                 if names.count(name) > 1:
                     raise PlanError(f"{location}.{key}: {name} stands there twice")
-                kinds[folder, name] = options_of(folder, name)
+                kinds[folder, name] = getattr(kind, "OPTIONS", options_of)(folder, name)
         known = [*keys, *(option for each in kinds.values() for option in each.__struct_fields__)]
         refuse_unknown(part, known, location)
         so_far = {key: value for key, value in {**so_far, **part}.items() if key in known}

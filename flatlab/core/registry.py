@@ -22,12 +22,13 @@ def keys_of(folder: str) -> tuple[str, ...]:
 
 @functools.cache
 def _keys(folder: str, *_of_studies: Path) -> tuple[str, ...]:
-    files = [
-        file
-        for place in (package_folder(folder), *study_folders(folder))
-        for file in place.glob("[a-z]*.py")
+    ours = package_folder(folder)
+    names = [
+        file.stem for place in (ours, *study_folders(folder)) for file in place.glob("[a-z]*.py")
     ]
-    return tuple(sorted(file.stem.replace("_", "-") for file in files))
+    if folder == "metrics":  # a family that has parts is a folder
+        names += [file.parent.name for file in ours.glob("[a-z]*/__init__.py")]
+    return tuple(sorted(name.replace("_", "-") for name in names))
 
 
 def module_of(folder: str, key: str) -> str:
@@ -42,11 +43,12 @@ def imported(folder: str, key: str) -> ModuleType:
 
 
 def path_of(folder: str, key: str) -> Path:
-    """The file that defines a key."""
-    name = f"{key.replace('-', '_')}.py"
-    there = [place / name for place in study_folders(folder) if (place / name).is_file()]
-    ours = package_folder(folder) / name
-    return ours if ours.is_file() or not there else there[0]
+    """The file that defines a key; of a family with parts, that of the whole."""
+    name = key.replace("-", "_")
+    ours = package_folder(folder) / f"{name}.py"
+    theirs = (place / f"{name}.py" for place in study_folders(folder))
+    files = (ours, package_folder(folder) / name / "__init__.py", *theirs)
+    return next((file for file in files if file.is_file()), ours)
 
 
 def check_known(folder: str, key: str, context: str) -> None:

@@ -6,6 +6,8 @@ and fixed dates), weights are `.safetensors`. Equal content gives equal bytes. T
 file's metadata and covers names, types, shapes and values.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import hashlib
@@ -16,13 +18,15 @@ import re
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import xarray as xr
 
 from flatlab.core.paths import PUBLISHED, RESULTS
 from flatlab.core.schema import SCALES, Refusal
+
+if TYPE_CHECKING:  # a second to import, for commands that read no table
+    import xarray as xr
 
 STORE_VERSION = 1
 """To be increased when the layout of the files changes; older files are then refused."""
@@ -114,6 +118,7 @@ def save_dataset(path: str | Path, dataset: xr.Dataset) -> None:
 
 def load_dataset(path: str | Path) -> xr.Dataset:
     """Read a dataset into memory; raise `StoreError` if its content does not match its hash."""
+    import xarray as xr
     from zarr.storage import ZipStore
 
     content = _bytes(path)
@@ -203,7 +208,7 @@ class TrainedPack(NamedTuple):
     about: Mapping[str, Any]
 
     @classmethod
-    def load(cls, path: str | Path) -> "TrainedPack":
+    def load(cls, path: str | Path) -> TrainedPack:
         """Read a file of weights; `StoreError` if it is damaged or holds no trained networks."""
         arrays, about = load_weights(path)
         if "runs" not in about:
@@ -226,7 +231,7 @@ class TrainedPack(NamedTuple):
         row = self.runs.index(run)
         return {name: array[row, slot, ...] for name, array in self.arrays.items()}
 
-    def first(self, count: int | None) -> "TrainedPack":
+    def first(self, count: int | None) -> TrainedPack:
         """The first `count` runs alone; None: all of them."""
         by_run = {k: v[:count] for k, v in self.about.items() if k in _DESCRIBES_RUNS}
         arrays = {name: array[:count] for name, array in self.arrays.items()}

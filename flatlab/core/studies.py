@@ -10,6 +10,7 @@ files come first, and a study in which a file has the name of one of the package
 study's, is refused.
 """
 
+import ast
 import functools
 import importlib.util
 import os
@@ -17,10 +18,10 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
-from flatlab.core.schema import PlanError
+from flatlab.core.schema import PlanError, closest
 
 PACKAGE = Path(__file__).resolve().parents[1]
 VARIABLE = "FLATLAB_STUDIES"
@@ -120,7 +121,8 @@ def _refuse_shadows(chosen: dict[str, Path], context: str) -> None:
         files += (folder / "experiments").glob("*.yaml")
         for path in files:
             name = path.relative_to(folder).as_posix()
-            if package_folder(name).exists() or owners.get(name) in shipped():
+            ours = package_folder(name)
+            if ours.exists() or ours.with_suffix("").exists() or owners.get(name) in shipped():
                 sentence = f"{name} of {folder.name} has the name of one of flatlab's; rename it"
                 raise PlanError(f"{context}: {sentence}")
             if name in owners:
@@ -131,6 +133,54 @@ def _refuse_shadows(chosen: dict[str, Path], context: str) -> None:
 def module_of_study(module: str, study: str) -> str:
     """The module of flatlab that a module in a study's folder is."""
     return f"flatlab.papers.{study}.{module}"
+
+
+def study_of(folder: Path, context: str) -> str:
+    """The key of the study in a folder; `PlanError` if it is none."""
+    for key, path in studies().items():
+        if path == folder.resolve():
+            return key
+    raise PlanError(f"{context}: such experiments are part of a study, and this is none")
+
+
+def module_of_function(name: str, study: str, context: str) -> str:
+    """The module of flatlab that has a function of a study: a root for fingerprints.
+
+    name: "mine:build"; it is found without importing it.
+    study: its key.
+    context: the place that names it, for the message of the `PlanError` if it cannot be had.
+    """
+    module, _, function = name.partition(":")
+    folder, ours = studies()[study], module_of_study(module, study)
+    file = file_of(ours)
+    path = file / "__init__.py" if file is not None and file.is_dir() else file
+    if path is None or not path.is_file():
+        known = sorted(each.stem for each in folder.glob("*.py"))
+        raise PlanError(
+            f"{context}: {folder.name} has no module {module!r}; {closest(module, known)}"
+        )
+    if _exists_elsewhere(module.partition(".")[0], folder):
+        raise PlanError(f"{context}: {module} has the name of an installed module; rename it")
+    names: list[str] = []
+    for node in ast.parse(path.read_bytes()).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.append(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names += [alias.asname or alias.name for alias in node.names]
+        elif isinstance(node, ast.Assign):
+            names += [target.id for target in node.targets if isinstance(target, ast.Name)]
+    if function not in names:
+        raise PlanError(f"{context}: {module} has no {function!r}; {closest(function, names)}")
+    return ours
+
+
+def _exists_elsewhere(module: str, folder: Path) -> bool:
+    """Whether Python, without the study's folder, has a module of this name."""
+    others = [path for path in sys.path if Path(path or ".").resolve() != folder]
+    if module in sys.stdlib_module_names:
+        return True
+    spec = PathFinder.find_spec(module, others)
+    return spec is not None and spec.origin is not None
 
 
 def study_folders(folder: str) -> list[Path]:

@@ -24,6 +24,7 @@ from flatlab.core.errors import MeasureError
 from flatlab.core.forecast import Forecast
 from flatlab.core.schema import Key, Strict, closest, means
 from flatlab.derivatives.checks.evaluation_mode import check_mode
+from flatlab.derivatives.per_sample.memory import accuracy_of
 from flatlab.derivatives.per_sample.probe import Findings, probe
 from flatlab.derivatives.second_order.layer_curvature import (
     ineligible_layers,
@@ -32,7 +33,6 @@ from flatlab.derivatives.second_order.layer_curvature import (
     samples_at_a_time,
 )
 from flatlab.derivatives.second_order.traces import hessian_traces
-from flatlab.families._accuracy import accuracy_of
 from flatlab.losses._base import Loss
 from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings
 
@@ -158,7 +158,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     }
     if chosen and {"exact", "maximal"} & {*options.flatness}:
         targets = None
-        if any(y is not None for y in (samples.targets, samples.labels, samples.packed)):
+        if any(y is not None for y in (samples.targets, samples.labels)):
             targets = samples.targets_for(findings.outputs, loss)
         of_layers |= _exact(model, samples.inputs, targets, settings, loss, findings, features)
     values: dict[str, Any] = {

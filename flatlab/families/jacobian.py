@@ -25,14 +25,13 @@ from flatlab.core.forecast import Forecast
 from flatlab.core.schema import Strict, means
 from flatlab.derivatives.checks.evaluation_mode import check_samples
 from flatlab.derivatives.jacobians.golub_kahan import samples_at_a_time
-from flatlab.derivatives.jacobians.layer_norms import norms_of_layers
-from flatlab.derivatives.jacobians.norms import spectral_norm
+from flatlab.derivatives.jacobians.norms import norms_of_layers, spectral_norm
 from flatlab.derivatives.per_sample.engine import derivatives
 from flatlab.derivatives.per_sample.forward_pass import EVERYTHING, Wanted
 from flatlab.derivatives.per_sample.hooks import recorded
+from flatlab.derivatives.per_sample.memory import RESIDUAL, accuracy_of
 from flatlab.derivatives.per_sample.probe import Findings, run
 from flatlab.derivatives.per_sample.singular_values import singular_values
-from flatlab.families._accuracy import RESIDUAL, accuracy_of
 from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings
 
 BATCH = 1000

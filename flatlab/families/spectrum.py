@@ -24,11 +24,10 @@ from flatlab.core.forecast import Forecast
 from flatlab.core.schema import Strict, means
 from flatlab.derivatives.checks.evaluation_mode import batch_norm, check_mode
 from flatlab.derivatives.second_order.hessian_products import Product, trainable
-from flatlab.derivatives.second_order.krylov import Eigenpairs, random_start
+from flatlab.derivatives.second_order.lanczos import Eigenpairs, density, quadrature, random_start
 from flatlab.derivatives.second_order.matrices import Matrix, matrix_of
-from flatlab.derivatives.second_order.quadrature import density, quadrature
 from flatlab.families.hessian import TYPICAL, UNITS, batches_of, counted
-from flatlab.inputs import loss_positions as _positions
+from flatlab.inputs.loss_forms import OfPositions
 from flatlab.inputs.prepare import only
 from flatlab.losses import cross_entropy, half_mse, logistic
 from flatlab.losses._base import Loss
@@ -142,7 +141,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
 
 
 def _is_likelihood(loss: Loss) -> bool:
-    return isinstance(loss.base if isinstance(loss, _positions.Loss) else loss, LIKELIHOODS)
+    return isinstance(loss.base if isinstance(loss, OfPositions) else loss, LIKELIHOODS)
 
 
 def _blocks(model: nn.Module, options: Options) -> dict[str, str | list[str] | None]:

@@ -1,29 +1,23 @@
 """The loss of a measurement: by its name, with options and class weights, or a function."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
-from flatlab.core.options import checked, options_of
+from flatlab.core.options import checked
 from flatlab.core.registry import check_known, keys_of
 from flatlab.core.schema import plain
 from flatlab.derivatives.checks.isolation import preserving_state
-from flatlab.inputs import loss_function as _function
-from flatlab.inputs import loss_positions as _positions
-from flatlab.inputs import weighted_loss as _weighted
-from flatlab.inputs.batches import tensor_of
-from flatlab.inputs.prepare import Prepared
+from flatlab.inputs.adapted import Outputs
+from flatlab.inputs.arguments import options_in_measurement
+from flatlab.inputs.loss_forms import Function, OfFunction, OfPositions, Weighted
 from flatlab.losses import cross_entropy
 from flatlab.losses._base import Loss, loss_of
 from flatlab.measuring.quantity import Samples
-
-Function = Callable[[Tensor, Any], Tensor]
-Weights = Sequence[float] | np.ndarray | Tensor
 
 
 def options_known(loss: str | Function) -> set[str]:
@@ -33,7 +27,7 @@ def options_known(loss: str | Function) -> set[str]:
     """
     if isinstance(loss, str):
         check_known("losses", loss, "loss")
-        return set(options_of("losses", loss).__struct_fields__)
+        return set(options_in_measurement("losses", loss).__struct_fields__)
     if not callable(loss):
         names = ", ".join(keys_of("losses"))
         raise MeasureError(f"loss is {loss!r}: neither a function nor one of {names}")
@@ -45,41 +39,39 @@ def with_options(loss: str | Function, options: Mapping[str, Any]) -> Loss | Fun
     options_known(loss)
     if not isinstance(loss, str):
         return loss
-    return loss_of({**plain(checked(options, options_of("losses", loss))), "loss": loss})
+    own = plain(checked(options, options_in_measurement("losses", loss)))
+    weights = own.pop("class_weights", None)
+    chosen = loss_of({**own, "loss": loss})
+    if weights is None:
+        return chosen
+    assert isinstance(chosen, cross_entropy.Loss)
+    return Weighted(chosen, torch.tensor(weights, dtype=torch.float64))
 
 
 def loss_for(
-    loss: Loss | Function, ready: Prepared, weights: Weights | None
+    loss: Loss | Function, model: nn.Module, samples: Samples, outputs: Outputs, ignore_index: int
 ) -> tuple[Loss, Samples]:
     """The loss of the outputs of a network, and the samples with the targets that it takes.
 
     loss: one of this project's; or a function of outputs and targets, which must be the mean of its
         values on single samples, or their sum, or the mean over all positions.
-    ready: the network and its samples.
-    weights: of classes, for the cross-entropy.
+    model: maps samples to vectors.
+    outputs: what it returns by itself.
+    ignore_index: the class of positions that do not count.
     """
-    samples, classes = ready.samples, ready.outputs.classes
-    if weights is not None:
-        loss = _weighted_by_class(loss, samples, classes, weights)
     if not isinstance(loss, Loss):
-        return _of_function(loss, ready)
-    if not classes:
+        return _of_function(loss, model, samples, outputs, ignore_index)
+    if isinstance(loss, Weighted):
+        loss = _of_mean_weight(loss, samples, outputs.classes)
+    if not outputs.classes:
         return loss, samples
     count = None if samples.kept is None else float(samples.kept.sum()) / len(samples.kept)
-    return _positions.Loss(loss, classes, count), samples
+    return OfPositions(loss, outputs.classes, count), samples
 
 
-def _weighted_by_class(
-    loss: Loss | Function, samples: Samples, classes: int, given: Weights
-) -> _weighted.Loss:
-    if not isinstance(loss, cross_entropy.Loss):
-        raise MeasureError(
-            "class_weights belong to loss='cross-entropy'; other losses, by name or functions, "
-            "have none, or their own"
-        )
-    weights = tensor_of(given, "class_weights").double().to(samples.inputs.device)
-    if weights.ndim != 1 or not bool((weights.isfinite() & (weights >= 0)).all()):
-        raise MeasureError("class_weights must be a list of one number >= 0 for each class")
+def _of_mean_weight(loss: Weighted, samples: Samples, classes: int) -> Weighted:
+    """The weighted cross-entropy, divided by the mean weight of these samples."""
+    weights = loss.weights.to(samples.inputs.device)
     if samples.labels is not None:
         if (largest := int(samples.labels.max())) >= len(weights):
             raise MeasureError(f"label {largest}: there are {len(weights)} class_weights")
@@ -96,25 +88,26 @@ def _weighted_by_class(
         mean = (rows[~rows.isnan().any(1)] @ weights).mean()
     if not float(mean) > 0:
         raise MeasureError("class_weights are 0 for the classes of all samples")
-    return _weighted.Loss(loss, weights, float(mean))
+    return Weighted(loss.base, weights, float(mean))
 
 
-def _of_function(loss: Function, ready: Prepared) -> tuple[Loss, Samples]:
-    samples, targets = ready.samples, ready.given
+def _of_function(
+    loss: Function, model: nn.Module, samples: Samples, outputs: Outputs, ignore_index: int
+) -> tuple[Loss, Samples]:
+    targets = _as_given(samples, outputs, ignore_index)
     if targets is None:
         raise MeasureError("a loss that is a function needs targets")
     integers = not targets.is_floating_point()
-    several = ready.parts is not None
-    if samples.kept is not None and not integers and not several:
+    if samples.kept is not None and not integers:
         raise MeasureError(
             "a loss that is a function takes masks as classes that are ignored, and targets are "
             "values; name a loss"
         )
-    counts = None if samples.kept is None or several else samples.kept.sum(1).double()
+    counts = None if samples.kept is None else samples.kept.sum(1).double()
     few = torch.arange(min(4, len(targets)), device=targets.device)
     if counts is not None:  # samples that differ in it come first
         few = (counts - counts.mean()).abs().argsort(descending=True)[:4]
-    total, values = _tried(loss, ready, targets, few)
+    total, values = _tried(loss, model, samples, outputs, targets, few)
     mean, together = sum(values) / len(values), sum(values)
     kinds: dict[str, tuple[float, bool, Any]] = {
         "the mean": (mean, False, None),
@@ -123,20 +116,15 @@ def _of_function(loss: Function, ready: Prepared) -> tuple[Loss, Samples]:
     if counts is not None:
         share = (counts[few] / counts[few].sum()).tolist()
         by_position = sum(part * value for part, value in zip(share, values, strict=True))
-        kinds["the mean over positions"] = (by_position, False, _counts(ready, counts.mean()))
-    for value, summed, counted in kinds.values():
+        average = counts.mean()
+
+        def counted(targets: Tensor) -> Tensor:
+            return (targets != ignore_index).flatten(1).sum(1) / average
+
+        kinds["the mean over positions"] = (by_position, False, counted)
+    for value, summed, each in kinds.values():
         if abs(total - value) <= 1e-4 * max(abs(value), 1e-6):
-            function = _function.Loss(
-                loss,
-                integers,
-                summed,
-                ready.outputs.natural,
-                counted,
-                ready.outputs.classes,
-                _restored(ready),
-            )
-            if several:
-                return function, replace(samples, packed=targets)
+            function = OfFunction(loss, integers, summed, outputs.natural, each, outputs.classes)
             return function, replace(samples, targets=targets)
     raise MeasureError(
         "the loss of a batch is neither the mean nor the sum of those of its samples: "
@@ -145,23 +133,34 @@ def _of_function(loss: Function, ready: Prepared) -> tuple[Loss, Samples]:
     )
 
 
+def _as_given(samples: Samples, outputs: Outputs, ignore_index: int) -> Tensor | None:
+    """Targets as a function of the outputs takes them: classes, or values, by position."""
+    labels = samples.position_labels
+    if labels is not None:
+        positions = outputs.shape[1:] if len(outputs.shape) > 2 else outputs.shape[:1]
+        return labels.masked_fill(labels < 0, ignore_index).unflatten(1, positions)
+    if samples.labels is not None or samples.targets is None:
+        return samples.labels
+    return outputs.natural(samples.targets) if outputs.classes else samples.targets
+
+
 def _tried(
-    loss: Function, ready: Prepared, targets: Tensor, few: Tensor
+    loss: Function,
+    model: nn.Module,
+    samples: Samples,
+    outputs: Outputs,
+    targets: Tensor,
+    few: Tensor,
 ) -> tuple[float, list[float]]:
     """The value of a function on a few samples together, and on each alone."""
-    restored = _restored(ready)
-
-    def loss_of_packed(outputs: Tensor, packed: Tensor) -> Tensor:
-        return loss(outputs, restored(packed))
-
-    with preserving_state(ready.model), torch.no_grad():
-        flat, some = ready.model(ready.samples.inputs[few].clone()), targets[few]
+    with preserving_state(model), torch.no_grad():
+        flat, some = model(samples.inputs[few].clone()), targets[few]
         try:
-            outputs = ready.outputs.natural(flat)
-            whole = loss_of_packed(outputs, some)
-            others = loss_of_packed(ready.outputs.natural(_otherwise(flat, ready, few)), some)
-            pairs = zip(outputs.split(1), some.split(1), strict=True)
-            values = [loss_of_packed(f, y) for f, y in pairs]
+            f = outputs.natural(flat)
+            whole = loss(f, some)
+            others = loss(outputs.natural(_otherwise(flat, samples, few)), some)
+            pairs = zip(f.split(1), some.split(1), strict=True)
+            values = [loss(*pair) for pair in pairs]
         except Exception as error:  # whatever the user's function raises
             raise MeasureError(f"the loss raises {type(error).__name__}: {error}") from error
     if not all(isinstance(part, Tensor) and part.numel() == 1 for part in (whole, *values)):
@@ -174,29 +173,11 @@ def _tried(
     return float(whole), [float(value) for value in values]
 
 
-def _restored(ready: Prepared) -> Callable[[Tensor], Any]:
-    """Several targets as they were given, from those side by side; one target as it is."""
-    layout = ready.parts
-    if layout is None:
-        return lambda targets: targets
-
-    def restored(packed: Tensor) -> Any:
-        by_place, by_name = layout.unpacked(packed)
-        return by_name or by_place
-
-    return restored
-
-
-def _otherwise(flat: Tensor, ready: Prepared, few: Tensor) -> Tensor:
+def _otherwise(flat: Tensor, samples: Samples, few: Tensor) -> Tensor:
     """Outputs (samples, N) with other numbers at positions that do not count, where they are 0."""
-    kept = ready.samples.kept
+    kept = samples.kept
     if kept is None:
         return flat
     by_position = flat.unflatten(1, (kept.shape[1], -1))
     others = torch.arange(by_position[0].numel()).view_as(by_position[0]).to(flat).cos()
     return torch.where(kept[few][..., None], by_position, others).flatten(1)
-
-
-def _counts(ready: Prepared, mean: Tensor) -> Callable[[Tensor], Tensor]:
-    """How many positions of each sample count, by their targets, relative to the mean."""
-    return lambda targets: (targets != ready.ignore_index).flatten(1).sum(1) / mean

@@ -1,239 +1,257 @@
-"""Networks and samples as users have them, made ready for the families."""
+"""Networks and samples as users have them, made ready for the families.
+
+Inputs keep their names on the way: `inputs` and `targets` as a user has them, in whatever form;
+one tensor of each (`collected`); of the type and on the device of the network, several inputs side
+by side (`_as_one`); and `samples`, a sample set of what counts, as families take it.
+"""
 
 import copy
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import one_hot
 
 from flatlab.core.errors import MeasureError
 from flatlab.core.schema import closest
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.inputs.adapted import ATTENTION, Layout, Outputs, Structure, adapted, outputs_of
-from flatlab.inputs.batches import collected, like, of_samples, tensor_of, tensors
-from flatlab.inputs.samples import samples_of
+from flatlab.inputs.arguments import Arguments
+from flatlab.inputs.batches import collected, of_samples
+from flatlab.inputs.loss_forms import Function
+from flatlab.inputs.losses import loss_for
+from flatlab.losses._base import Loss
 from flatlab.measuring.quantity import Samples
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Ready:
     """What families measure.
 
     model: maps (samples, ...) to (samples, N).
-    samples: the sample set.
+    samples: the sample set, with targets as the loss takes them.
+    loss: of a sample.
     outputs: what the network returns by itself.
-    given: the targets of these samples as they were given, several of them side by side; None:
-        there are none.
-    parts: how several targets lie side by side; None: there is one.
-    ignore_index: the class of positions that do not count.
     ignored: samples that were left out.
     mixed: whether inputs are numbers and integers side by side, so that |x| means nothing.
     """
 
     model: nn.Module
     samples: Samples
+    loss: Loss
     outputs: Outputs
-    given: Tensor | None
-    parts: Layout | None
-    ignore_index: int
     ignored: int
     mixed: bool
 
+    @cached_property
+    def targets(self) -> Tensor:
+        """Targets (samples, N) of the loss; `MeasureError` where there are none."""
+        return self.samples.targets_for(torch.Size(self.outputs.shape).numel(), self.loss)
 
-def prepared(
+
+def made_ready(
     model: nn.Module,
     inputs: Any,
     targets: Any,
-    *,
-    dtype: str | torch.dtype | None,
-    limit: int | None,
-    output: str | int | None,
-    ignore_index: int,
-    tokens: bool,
-    loss_takes_parts: bool = False,
-) -> Prepared:
-    """A network and its samples.
+    loss: Loss | Function,
+    how: Arguments,
+    tokens: bool = True,
+) -> Ready:
+    """A network and its samples, made ready.
 
     model, inputs, targets: those of `flatlab.measure`.
-    dtype: of the arithmetic.
-    limit: samples to take.
-    output: which output is meant.
-    ignore_index: the class of samples, or positions, that are left out.
+    loss: an object, or a function of outputs and targets.
+    how: the arguments of the measurement.
     tokens: whether inputs may be integers.
-    loss_takes_parts: whether all that is in a batch, and no argument of the network, is for the
-        loss, a function.
+
+    Raises `MeasureError` for what no family takes.
     """
-    model = network_of(model, dtype)
+    model = network_of(model, how.dtype)
     weight = next(p for p in model.parameters() if p.is_floating_point())
-    taken = arguments_of(model) if loss_takes_parts else None
-    parts, targets = collected(inputs, targets, limit, ignore_index, taken, loss_takes_parts)
-    layout, of_targets = None, None
-    if isinstance(targets, dict | tuple):
-        of_targets, targets = _side_by_side(targets, weight, loss_takes_parts)
-    if isinstance(parts, Tensor):
-        x = parts
-    else:
-        parts = _typed(parts, weight)
-        _check_names(model, parts)
-        layout = Layout.of(parts)
-        x = layout.packed(parts)
-    # Twice: what targets must be depends on the outputs, and these on the converted inputs.
-    x = samples_of(x, None, weight, tokens, ignore_index).inputs
+    inputs, targets = collected(inputs, targets, how.samples, how.ignore_index)
+    inputs, x, layout = _as_one(model, inputs, weight, tokens)
+    targets = None if targets is None else _checked(targets, x, weight)
     with preserving_state(model):
-        outputs = outputs_of(model, x, layout, output)
-    samples = samples_of(
-        x, targets, weight, tokens, ignore_index, outputs.classes, of_targets is not None
-    )
-    mixed = layout is not None and layout.mixed
-    if not outputs.classes:
-        ignored = len(x) - len(samples.inputs)
-        network = adapted(model, layout, outputs)
-        given = samples.targets if samples.labels is None else samples.labels
-        given = given if samples.packed is None else samples.packed
-        return Prepared(network, samples, outputs, given, of_targets, ignore_index, ignored, mixed)
-    given = None if targets is None else tensor_of(targets, "targets").to(x.device)
-    given = given if samples.packed is None else samples.packed
-    typed = x if isinstance(parts, Tensor) else parts
-    samples, layout, given, ignored = _at_positions(
-        samples, outputs, typed, layout, given, ignore_index
-    )
-    network = adapted(model, layout, outputs)
-    return Prepared(network, samples, outputs, given, of_targets, ignore_index, ignored, mixed)
-
-
-def _side_by_side(targets: Structure, weight: Tensor, taken: bool) -> tuple[Layout, Tensor]:
-    """Several targets in one tensor of real numbers, which holds their integers exactly.
-
-    taken: whether the loss takes several.
-    """
-    layout = Layout.of(targets)
-    if not taken:
-        names = f" ({', '.join(layout.names)})" if layout.names else ""
-        raise MeasureError(
-            f"there are {len(layout.shapes)} targets{names}: a loss by name takes one; a loss that "
-            "is a function of outputs and targets takes all of them"
+        outputs = outputs_of(model, x, layout, how.output)
+    if outputs.classes:
+        samples, layout = _at_positions(
+            inputs, x, targets, layout, outputs, weight, how.ignore_index
         )
-    most = int(2 / torch.finfo(weight.dtype).eps)
-    for part in tensors(targets):
+    else:
+        samples = _labelled(x, targets, weight, how.ignore_index)
+    network, ignored = adapted(model, layout, outputs), len(x) - len(samples.inputs)
+    loss, samples = loss_for(loss, network, samples, outputs, how.ignore_index)
+    return Ready(network, samples, loss, outputs, ignored, layout is not None and layout.mixed)
+
+
+def _as_one(
+    model: nn.Module, inputs: Structure, weight: Tensor, tokens: bool
+) -> tuple[Structure, Tensor, Layout | None]:
+    """Inputs in the precision and on the device of the network; and in one tensor.
+
+    weight: a parameter of the network.
+    tokens: whether inputs may be integers.
+    """
+
+    def typed(part: Tensor) -> Tensor:
         if part.is_complex():
-            raise MeasureError("targets are not all finite real numbers")
-        if part.is_floating_point() or not part.numel():
-            continue
-        if max(int(part.long().max()), -int(part.long().min())) > most:
-            remedy = "" if weight.dtype == torch.float64 else "; pass dtype='float64'"
             raise MeasureError(
-                f"a target has integers beyond {most}, which {weight.dtype} does not hold{remedy}"
+                f"inputs are {part.dtype}; pass their real and imaginary parts as numbers"
             )
-    return layout, layout.packed(like(targets, [part.double() for part in tensors(targets)]))
+        return part.to(weight if part.is_floating_point() else weight.device)
 
-
-def _at_positions(
-    samples: Samples,
-    outputs: Outputs,
-    parts: Structure,
-    layout: Layout | None,
-    given: Tensor | None,
-    ignore_index: int,
-) -> tuple[Samples, Layout | None, Tensor | None, int]:
-    """Samples of positions that count, their layout and targets, and how many samples have none.
-
-    parts: the inputs.  given: targets as they were given.
-    """
-    attended = parts.get(ATTENTION) if isinstance(parts, dict) else None
-    kept = _kept(samples, outputs, attended)
-    some = kept.any(1)
-    if not bool(some.any()):
-        raise MeasureError("no position of any sample counts: all are masked or ignored")
-    if not bool(kept.all()):
-        parts, kept = of_samples(parts, some), kept[some]
-        layout = Layout.of(parts, kept.shape[1])
-        x = layout.packed(parts, kept)
-        samples = _masked(samples, x, some, kept, layout, attended)
-        if given is not None:
-            given = given[some]
-            if not given.is_floating_point():
-                given = given.long().masked_fill(~kept.view_as(given), ignore_index)
-    if given is not None and not given.is_floating_point():
-        labels = given.long().flatten(1)
-        labels = labels.masked_fill(labels == ignore_index, -1)
-        samples = replace(samples, position_labels=labels)
-    return samples, layout, given, int((~some).sum())
-
-
-def _kept(samples: Samples, outputs: Outputs, attended: Tensor | None) -> Tensor:
-    """Positions that are neither padding nor without a target: (samples, positions)."""
-    positions = torch.Size(outputs.shape).numel() // outputs.classes
-    kept = torch.ones(len(samples.inputs), positions, dtype=torch.bool)
-    kept = kept.to(samples.inputs.device)
-    if samples.targets is not None:
-        if samples.targets.shape[1] != positions * outputs.classes:
-            return kept  # a family says so, if it needs them
-        kept = ~samples.targets.unflatten(1, (positions, outputs.classes)).isnan().any(2)
-    if attended is not None and not bool(attended.bool().all()):
-        if attended.shape != kept.shape:
-            raise MeasureError(
-                f"{ATTENTION} is {tuple(attended.shape)}, for outputs at {positions} positions of "
-                "each sample"
-            )
-        kept = kept & attended.bool()
-    return kept
-
-
-def _masked(
-    samples: Samples,
-    inputs: Tensor,
-    some: Tensor,
-    kept: Tensor,
-    layout: Layout,
-    attended: Tensor | None,
-) -> Samples:
-    """The samples of which some position counts, with masks among their inputs.
-
-    inputs, kept: of these samples.  some: which they are.
-    """
-    targets = samples.targets
-    if targets is not None and targets.shape[1] % kept.shape[1] == 0:
-        by_position = targets[some].unflatten(1, (kept.shape[1], -1))
-        targets = by_position.masked_fill(~kept[..., None], torch.nan).flatten(1)
-    padded = attended is not None and not bool(attended.bool().all())
-    return Samples(inputs, targets, kept=kept, masks=layout.masks, padded=padded)
-
-
-def _check_names(model: nn.Module, parts: tuple[Tensor, ...] | dict[str, Tensor]) -> None:
-    """Refuse inputs under names that are no arguments of the network."""
-    taken = arguments_of(model)
-    if not isinstance(parts, dict) or taken is None:
-        return
-    if unknown := [name for name in parts if name not in taken]:
+    layout = None
+    if isinstance(inputs, Tensor):
+        inputs = x = typed(inputs)
+    else:
+        named = isinstance(inputs, dict)
+        inputs = {n: typed(p) for n, p in inputs.items()} if named else tuple(map(typed, inputs))
+        _check_names(model, inputs)
+        layout = Layout.of(inputs)
+        x = layout.packed(inputs)
+    if not len(x):
+        raise MeasureError("there are no samples")
+    if not x.is_floating_point() and not tokens:
         raise MeasureError(
-            f"inputs are called {', '.join(parts)}, and the network takes no argument "
+            f"inputs are {x.dtype}: derivatives with respect to them need real numbers; "
+            "for tokens measure the part of the network behind the embedding"
+        )
+    return inputs, x, layout
+
+
+def _check_names(model: nn.Module, inputs: tuple[Tensor, ...] | dict[str, Tensor]) -> None:
+    """Refuse inputs under names that are no arguments of the network."""
+    taken = inspect.signature(model.forward).parameters
+    any_name = inspect.Parameter.VAR_KEYWORD in {each.kind for each in taken.values()}
+    if not isinstance(inputs, dict) or any_name:
+        return
+    if unknown := [name for name in inputs if name not in taken]:
+        raise MeasureError(
+            f"inputs are called {', '.join(inputs)}, and the network takes no argument "
             f"{unknown[0]!r}, but {', '.join(taken)}: several inputs have the names of arguments"
         )
 
 
-def arguments_of(model: nn.Module) -> list[str] | None:
-    """The names of the arguments of a network; None: it takes any."""
-    taken = inspect.signature(model.forward).parameters
-    kinds = {parameter.kind for parameter in taken.values()}
-    return None if inspect.Parameter.VAR_KEYWORD in kinds else [*taken]
+def _checked(targets: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    """Targets of the inputs, on their device, and real numbers in the precision of the network."""
+    if targets.ndim < 1 or len(targets) != len(x):
+        count = len(targets) if targets.ndim else "one number for"
+        raise MeasureError(f"there are {len(x)} inputs and {count} targets")
+    if targets.is_complex() or not bool(targets.isfinite().all()):
+        raise MeasureError("targets are not all finite real numbers")
+    return targets.to(weight if targets.is_floating_point() else weight.device)
 
 
-def _typed(
-    parts: tuple[Tensor, ...] | dict[str, Tensor], weight: Tensor
-) -> tuple[Tensor, ...] | dict[str, Tensor]:
-    """Several inputs on the device of a parameter, and real numbers in its precision."""
+def _labelled(inputs: Tensor, targets: Tensor | None, weight: Tensor, ignore_index: int) -> Samples:
+    """Samples with values (samples, N), or with classes, without those whose class is ignored."""
+    if targets is None or targets.is_floating_point():
+        return Samples(inputs, targets)
+    labels = targets.long()
+    if targets.ndim > 1:
+        one_hot = targets.ndim == 2 and targets.shape[1] > 1 and bool((labels >= 0).all())
+        classes = labels.argmax(1) if one_hot and bool((labels.sum(1) == 1).all()) else None
+        return Samples(inputs, targets.to(weight), classes)
+    kept = labels != ignore_index
+    if not bool(kept.any()):
+        raise MeasureError(f"all labels are {ignore_index}, the class that is left out")
+    if not bool(kept.all()):
+        inputs, labels = inputs[kept], labels[kept]
+    if (least := int(labels.min())) < 0:
+        raise MeasureError(
+            f"label {least}: classes are counted from 0; ignore_index={least} leaves it out"
+        )
+    return Samples(inputs, None, labels)
 
-    def typed(part: Tensor) -> Tensor:
-        return part.to(weight if part.is_floating_point() else weight.device)
 
-    if isinstance(parts, dict):
-        return {name: typed(part) for name, part in parts.items()}
-    return tuple(map(typed, parts))
+def _at_positions(
+    inputs: Structure,
+    x: Tensor,
+    targets: Tensor | None,
+    layout: Layout | None,
+    outputs: Outputs,
+    weight: Tensor,
+    ignore_index: int,
+) -> tuple[Samples, Layout | None]:
+    """Samples of which some position counts, with masks among their inputs where not all do.
+
+    inputs: as the network takes them.
+    x: in one tensor.
+
+    A position counts if it is neither padding nor without a target.
+    """
+    labels, values = None, None
+    if targets is not None:
+        values = _of_positions(targets, outputs.classes, ignore_index, weight)
+        if not targets.is_floating_point():
+            labels = targets.long().flatten(1)
+            labels = labels.masked_fill(labels == ignore_index, -1)
+    attended = inputs.get(ATTENTION) if isinstance(inputs, dict) else None
+    padded = attended is not None and not bool(attended.bool().all())
+    kept = _kept(x, values, outputs, attended if padded else None)
+    some = kept.any(1)
+    if not bool(some.any()):
+        raise MeasureError("no position of any sample counts: all are masked or ignored")
+    if bool(kept.all()):
+        return Samples(x, values, position_labels=labels), layout
+    inputs, kept = of_samples(inputs, some), kept[some]
+    layout = Layout.of(inputs, kept.shape[1])
+    if values is not None:
+        values = values[some]
+        if values.shape[1] % kept.shape[1] == 0:
+            values = values.unflatten(1, (kept.shape[1], -1))
+            values = values.masked_fill(~kept[..., None], torch.nan).flatten(1)
+    labels = None if labels is None else labels[some].masked_fill(~kept, -1)
+    how: dict[str, Any] = {"masks": layout.masks, "padded": padded, "position_labels": labels}
+    return Samples(layout.packed(inputs, kept), values, kept=kept, **how), layout
+
+
+def _kept(x: Tensor, targets: Tensor | None, outputs: Outputs, attended: Tensor | None) -> Tensor:
+    """Positions that are neither padding nor without a target: (samples, positions)."""
+    positions = torch.Size(outputs.shape).numel() // outputs.classes
+    kept = torch.ones(len(x), positions, dtype=torch.bool, device=x.device)
+    if targets is not None:
+        if targets.shape[1] != positions * outputs.classes:
+            return kept  # a family says so, if it needs them
+        kept = ~targets.unflatten(1, (positions, outputs.classes)).isnan().any(2)
+    if attended is None:
+        return kept
+    if attended.shape != kept.shape:
+        raise MeasureError(
+            f"{ATTENTION} is {tuple(attended.shape)}, for outputs at {positions} positions of "
+            "each sample"
+        )
+    return kept & attended.bool()
+
+
+def _of_positions(targets: Tensor, classes: int, ignore_index: int, weight: Tensor) -> Tensor:
+    """Targets (samples, positions * classes), the classes of a position side by side.
+
+    They are NaN where the label is `ignore_index`.
+    """
+    if targets.ndim < 2:
+        raise MeasureError(
+            "targets are (samples,), and the network has outputs at several positions of each "
+            "sample; pass a class for each position"
+        )
+    if targets.is_floating_point():
+        maps = targets.ndim > 3 and targets.shape[1] == classes
+        return (targets.movedim(1, -1) if maps else targets).flatten(1).to(weight)
+    labels = targets.long().flatten(1)
+    ignored = labels == ignore_index
+    if bool(ignored.all()):
+        raise MeasureError(f"all labels are {ignore_index}, the class that is left out")
+    known = labels[~ignored]
+    if int(known.min()) < 0 or int(known.max()) >= classes:
+        worst = int(known.min()) if int(known.min()) < 0 else int(known.max())
+        raise MeasureError(f"label {worst}: there are {classes} outputs for each position")
+    wanted = one_hot(labels.masked_fill(ignored, 0), classes).to(weight)
+    return wanted.masked_fill(ignored[..., None], torch.nan).flatten(1)
 
 
 @contextmanager

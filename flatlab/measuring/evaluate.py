@@ -1,7 +1,6 @@
 """Evaluate a user's network: mean loss and accuracy."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -9,106 +8,58 @@ from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
 from flatlab.core.schema import PlanError, refuse_unknown
-from flatlab.inputs.losses import Weights, loss_for, options_known, with_options
-from flatlab.inputs.prepare import prepared
-from flatlab.losses._base import Loss
-from flatlab.measuring.quantity import Samples
+from flatlab.inputs.arguments import separated
+from flatlab.inputs.loss_forms import Function
+from flatlab.inputs.losses import options_known, with_options
+from flatlab.inputs.prepare import Ready, made_ready
 
 BATCH = 1000
 """Samples at a time, unless a batch size is given."""
 UNITS = {"loss": ("mean loss of the samples", "loss"), "accuracy": ("share that is right", "1")}
 
 
-@dataclass(frozen=True)
-class Evaluated:
-    """A network, its samples and its loss, made ready.
+def ready_to_evaluate(
+    model: nn.Module, inputs: Any, targets: Any, loss: str | Function, given: Mapping[str, Any]
+) -> Ready:
+    """A network, its samples and its loss.
 
-    model: maps (samples, ...) to (samples, N).
-    samples: the sample set.
-    loss: of a sample.
-    targets: (samples, N), as the loss takes them.
-    size: samples at a time.
-    """
-
-    model: nn.Module
-    samples: Samples
-    loss: Loss
-    targets: Tensor
-    size: int
-
-    @torch.no_grad()
-    def values(
-        self, model: nn.Module | None = None, tick: Callable[[], None] = lambda: None
-    ) -> dict[str, float]:
-        """The loss, and the accuracy where there are classes.
-
-        model: the same network with other weights; None: as it is.
-        tick: called after each of `batches`.
-        """
-        model, count = model or self.model, len(self.samples.inputs)
-        total, right = 0.0, 0
-        of_positions = self.samples.position_labels
-        classes = self.samples.labels if of_positions is None else of_positions
-        parts = (self.samples.inputs, self.targets, classes)
-        for x, y, labels in zip(*(self._split(part) for part in parts), strict=True):
-            outputs = model(x.clone())
-            tick()
-            total += float(self.loss.values(outputs, y).double().sum()) * self.loss.share(1, count)
-            if labels is None or outputs.shape[1] == 1:
-                continue
-            right += int((outputs.unflatten(1, (*labels.shape[1:], -1)).argmax(-1) == labels).sum())
-        if classes is None or outputs.shape[1] == 1:
-            return {"loss": total}
-        return {"loss": total, "accuracy": right / int((classes >= 0).sum())}
-
-    @property
-    def batches(self) -> int:
-        """How many evaluations the samples take."""
-        return -(-len(self.samples.inputs) // self.size)
-
-    def _split(self, part: Tensor | None) -> Any:
-        if part is None:
-            return [None] * self.batches
-        return part.split(self.size)
-
-
-def evaluated(
-    model: nn.Module,
-    inputs: Any,
-    targets: Any,
-    loss: str | Callable[[Tensor, Tensor], Tensor],
-    *,
-    options: Mapping[str, Any],
-    class_weights: Weights | None = None,
-    samples: int | None = None,
-    output: str | int | None = None,
-    batch_size: int | None = None,
-    dtype: str | torch.dtype | None = None,
-    ignore_index: int = -100,
-) -> Evaluated:
-    """A network, its samples and its loss.  options: of the loss; the rest: of `flatlab.measure`.
+    given: the arguments of the measurement, and options of the loss.
 
     Raises `MeasureError` where they do not fit each other.
     """
     try:
+        how, options = separated(given)
         refuse_unknown(options, options_known(loss), f"options of {loss}")
-        given = with_options(loss, options)
+        ready = made_ready(model, inputs, targets, with_options(loss, options), how)
     except PlanError as error:
         raise MeasureError(str(error)) from None
-    ready = prepared(
-        model,
-        inputs,
-        targets,
-        dtype=dtype,
-        limit=samples,
-        output=output,
-        ignore_index=ignore_index,
-        tokens=True,
-        loss_takes_parts=not isinstance(loss, str),
-    )
-    chosen, sample_set = loss_for(given, ready, class_weights)
-    with torch.no_grad():
-        outputs = ready.model(sample_set.inputs[:2].clone()).shape[1]
-    y = sample_set.targets_for(outputs, chosen)
-    kept = replace(sample_set, labels=ready.samples.labels)
-    return Evaluated(ready.model, kept, chosen, y, batch_size or BATCH)
+    assert len(ready.targets)
+    return ready
+
+
+@torch.no_grad()
+def evaluate(
+    ready: Ready, size: int, model: nn.Module, tick: Callable[[], None] = lambda: None
+) -> dict[str, float]:
+    """The mean loss, and the accuracy where there are classes.
+
+    size: samples at a time.
+    model: that of `ready`, perhaps with other weights.
+    tick: called after each evaluation.
+    """
+    samples, count = ready.samples, len(ready.samples.inputs)
+    total, right = 0.0, 0
+    classes = samples.labels if samples.position_labels is None else samples.position_labels
+    for rows in torch.arange(count).split(size):
+        first, last = int(rows[0]), int(rows[-1]) + 1
+        outputs = model(samples.inputs[first:last].clone())
+        tick()
+        values = ready.loss.values(outputs, ready.targets[first:last])
+        total += float(values.double().sum()) * ready.loss.share(1, count)
+        if classes is not None and outputs.shape[1] > 1:
+            labels: Tensor = classes[first:last]
+            scores = outputs.unflatten(1, (*labels.shape[1:], -1))
+            right += int((scores.argmax(-1) == labels).sum())
+    if classes is None or outputs.shape[1] == 1:
+        return {"loss": total}
+    return {"loss": total, "accuracy": right / int((classes >= 0).sum())}

@@ -9,13 +9,16 @@ import numpy as np
 import torch
 import xarray as xr
 from torch import nn
-from tqdm import tqdm
 
+from flatlab.core.progress import Progress
 from flatlab.core.registry import imported, joined
 from flatlab.core.store import TrainedPack, as_strings
 from flatlab.data._tensors import Split, Splits, prepare
+from flatlab.derivatives.checks.comparisons import Verdict
 from flatlab.derivatives.checks.isolation import preserving_state
+from flatlab.derivatives.jacobians.norms import Norms
 from flatlab.losses._base import loss_of
+from flatlab.measuring.dataset import stacked, without_samples
 from flatlab.measuring.preflight import measured, notes_of_many
 from flatlab.measuring.quantity import (
     Measured,
@@ -25,7 +28,6 @@ from flatlab.measuring.quantity import (
     quantities_of,
     settings_of,
 )
-from flatlab.measuring.stacked import stacked
 from flatlab.networks._build import build
 
 State = Mapping[str, torch.Tensor]
@@ -53,11 +55,11 @@ def measure_pack(
     that are not finite has NaN everywhere.
     """
     files = [TrainedPack(*pack) for pack in packs]
-    measurement = Measurement.prepare(raw, settings, device, folder)
+    measurer = GridMeasurer.prepare(raw, settings, device, folder)
     states = [states_of(files, run) for run in files[0].runs]
     about = {**files[0].about, **files[-1].about}
-    measured = measurement.on(states, joined(settings["family"]))
-    return measured.assign_coords(_run_coordinates(about, settings))
+    found = measurer.on(states, joined(settings["family"]))
+    return found.assign_coords(_run_coordinates(about, settings))
 
 
 def states_of(files: Sequence[TrainedPack], run: str) -> dict[int, State]:
@@ -70,8 +72,8 @@ def states_of(files: Sequence[TrainedPack], run: str) -> dict[int, State]:
 
 
 @dataclass(frozen=True)
-class Measurement:
-    """How the networks of a pack are measured.
+class GridMeasurer:
+    """Measures the networks of a pack on the sample sets of its grid.
 
     model: one that takes the weights of each of them.
     splits: the data, whose subsets are the sample sets.
@@ -85,7 +87,7 @@ class Measurement:
     @classmethod
     def prepare(
         cls, raw: xr.Dataset, settings: Mapping[str, Any], device: str, folder: Path
-    ) -> "Measurement":
+    ) -> "GridMeasurer":
         """Load the data and build the network.  The arguments are those of `measure_pack`."""
         precision = getattr(torch, settings["precision"])
         further = {
@@ -111,82 +113,90 @@ class Measurement:
         if not self.settings.get("untrained", True):
             steps.discard(0)
         checkpoints = sorted(steps)[-1:] if last else sorted(steps)
-        quantities: set[str] = set()
+        size = {"run": len(states), "checkpoint": len(checkpoints)}
+        results: dict[str, dict[tuple[int, ...], Measured]] = {name: {} for name in families}
+        # The derivatives of an architecture are checked once: other weights and sample sets go
+        # through the same operations.
+        verdicts: dict[str, Verdict] = {}
+        progress = Progress(len(states) * len(checkpoints), "networks", lambda: "")
+        for done, (run, number) in enumerate(np.ndindex(*size.values())):
+            if number == 0:  # of another run, nothing that a family remembers holds
+                how = {name: self._settings(name, states[run].get(0)) for name in families}
+            if (state := states[run].get(checkpoints[number])) is not None:
+                self.model.load_state_dict(state)
+                for name in families:
+                    found = self._measured(name, how[name], verdicts)
+                    results[name] |= {(run, number, *place): each for place, each in found.items()}
+            progress.advance(lambda: done + 1)  # noqa: B023 - it is called before the next one
+        progress.close(len(states) * len(checkpoints))
+        known: set[str] = set()
         parts = []
-        for name in families:
-            part = self._family(name, states, checkpoints)
-            parts.append(part.drop_vars(quantities & {*map(str, part.data_vars)}))
-            quantities |= {*map(str, part.data_vars)}
+        for name, measured_ones in results.items():
+            part = self._dataset(name, measured_ones, size).assign_coords(checkpoint=checkpoints)
+            parts.append(part.drop_vars(known & {*map(str, part.data_vars)}))
+            known |= {*map(str, part.data_vars)}
         return xr.merge(parts, join="exact", compat="equals", combine_attrs="no_conflicts")
 
-    def _family(
-        self, name: str, states: Sequence[Mapping[int, State]], checkpoints: Sequence[int]
-    ) -> xr.Dataset:
-        family, settings = imported("metrics", name), self.settings
-        quantities = quantities_of(family)
-        how = settings_of(name, settings["options"][name], loss_of(settings["loss"]))
+    def _settings(self, name: str, initial: State | None) -> Settings:
+        loss = loss_of(self.settings["loss"])
+        return settings_of(name, self.settings["options"][name], loss, initial=initial)
+
+    def _measured(
+        self, name: str, how: Settings, verdicts: dict[str, Verdict]
+    ) -> dict[tuple[int, ...], Measured]:
+        """A family on the network as it is: at (), or at the number of each sample set.
+
+        verdicts: of checked derivatives, by family.
+
+        A set without samples, where a network gets nothing wrong, has no result.
+        """
+        family = imported("metrics", name)
         results: dict[tuple[int, ...], Measured] = {}
-        size = len(states), len(checkpoints)
-        for run, checkpoint in tqdm(list(np.ndindex(*size)), mininterval=5):
-            if checkpoint == 0:  # of another run, nothing that a family remembers holds
-                how = replace(how, memory={}, initial=states[run].get(0))
-            if (state := states[run].get(checkpoints[checkpoint])) is None:
-                continue
-            self.model.load_state_dict(state)
-            with preserving_state(self.model):
-                results[run, checkpoint] = self._network(name, how)
-        per_set = () if hasattr(family, "measure_splits") else ("samples",)
-        networks = dict(zip(("run", "checkpoint"), size, strict=True))
-        variables, coordinates = stacked(results, networks, quantities, per_set)
+        with preserving_state(self.model):
+            if hasattr(family, "measure_splits"):
+                return {(): family.measure_splits(self.model, self.splits, how)}
+            norms: Norms = {}
+            for number, (key, chosen) in enumerate(self.settings["samples"].items()):
+                training = chosen["split"] == "train"
+                split = self.splits.train if training else self.splits.test
+                draw, wrong = (chosen["size"], chosen["seed"]), chosen["only"] == "misclassified"
+                subset = split.misclassified(self.model, *draw) if wrong else split.subset(*draw)
+                if not len(subset):
+                    continue
+                of_set = replace(
+                    how,
+                    norms=norms,
+                    memory=how.memory.setdefault(key, {}),
+                    split=_samples(split),
+                    held_out=_samples(self.splits.test) if training else None,
+                )
+                result = measured(name, self.model, _samples(subset), of_set, verdicts)
+                results[(number,)] = without_samples(result, quantities_of(family))
+        return results
+
+    def _dataset(
+        self, name: str, found: Mapping[tuple[int, ...], Measured], size: Mapping[str, int]
+    ) -> xr.Dataset:
+        """A family on all networks."""
+        family = imported("metrics", name)
+        quantities, coordinates = quantities_of(family), {}
+        if not hasattr(family, "measure_splits"):
+            size = {**size, "samples": len(self.settings["samples"])}
+            coordinates["samples"] = as_strings([*self.settings["samples"]])
+        variables, labels = stacked(
+            [*found.items()], size, {n: q.dims for n, q in quantities.items()}
+        )
         precision = self.splits.train.inputs.dtype
         described = {
             name: (*variable, attributes(quantities[name], precision))
             for name, variable in variables.items()
         }
-        where = {**coordinates, "checkpoint": list(checkpoints)}
-        return xr.Dataset(described, where, notes_of_many(name, results.values()))
-
-    def _network(self, name: str, how: Settings) -> Measured:
-        """A family on the network as it is."""
-        family = imported("metrics", name)
-        if hasattr(family, "measure_splits"):
-            return family.measure_splits(self.model, self.splits, how)
-        return self._on_sample_sets(name, replace(how, norms={}))
-
-    def _on_sample_sets(self, name: str, how: Settings) -> Measured:
-        """A family on each sample set of the grid, one after the other along the first axis.
-
-        how: its `norms` are those of one network, and shared by its sample sets.
-
-        A set without samples, where a network gets nothing wrong, has NaN. Quantities of single
-        samples are left out.
-        """
-        family = imported("metrics", name)
-        sets: list[Measured | None] = []
-        for key, chosen in self.settings["samples"].items():
-            training = chosen["split"] == "train"
-            split = self.splits.train if training else self.splits.test
-            draw, wrong = (chosen["size"], chosen["seed"]), chosen["only"] == "misclassified"
-            subset = split.misclassified(self.model, *draw) if wrong else split.subset(*draw)
-            of_set = replace(
-                how,
-                memory=how.memory.setdefault(key, {}),
-                split=_samples(split),
-                held_out=_samples(self.splits.test) if training else None,
-            )
-            result = measured(name, self.model, _samples(subset), of_set) if len(subset) else None
-            sets.append(result)
-        some = next(filter(None, sets), Measured({}))
-        values = {
-            name: np.stack(
-                [m.values[name] if m else np.full_like(some.values[name], np.nan) for m in sets]
-            )
-            for name, quantity in quantities_of(family).items()
-            if name in some.values and "sample" not in quantity.dims
-        }
-        notes = {key: text for part in sets if part for key, text in part.notes.items()}
-        coordinates = some.coordinates | {"samples": list(self.settings["samples"])}
-        return Measured(values, coordinates, notes)
+        of_network: dict[tuple[int, ...], Measured] = {}
+        for place, result in found.items():
+            of_network.setdefault(place[:2], Measured({})).notes.update(result.notes)
+        return xr.Dataset(
+            described, {**labels, **coordinates}, notes_of_many(name, of_network.values())
+        )
 
 
 def _samples(split: Split) -> Samples:

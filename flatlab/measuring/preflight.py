@@ -10,8 +10,8 @@ from flatlab.core.errors import MeasureError
 from flatlab.core.registry import imported
 from flatlab.derivatives.checks.comparisons import Verdict
 from flatlab.derivatives.checks.derivative_check import check_derivatives
-from flatlab.derivatives.second_order.double_backward_fixes import recomposed
-from flatlab.inputs import loss_function as _function
+from flatlab.derivatives.second_order.second_pass import recomposed
+from flatlab.inputs.loss_forms import OfFunction
 from flatlab.losses._base import NoClosedForm
 from flatlab.measuring.quantity import Measured, Samples, Settings
 
@@ -62,7 +62,7 @@ def measured(
             how = replace(settings, step=verdict.step)
             result: Measured = family.measure(model, samples, how)
     except NotImplementedError as error:
-        if isinstance(loss, _function.Loss) or isinstance(error, NoClosedForm):
+        if isinstance(loss, OfFunction) or isinstance(error, NoClosedForm):
             raise MeasureError(f"{name}: {error}") from None
         raise
     return replace(result, notes=result.notes | verdict.notes)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from flatlab.core.errors import MeasureError
 from flatlab.core.registry import imported
 from flatlab.derivatives.jacobians.norms import Norms
-from flatlab.inputs import loss_function as _function
+from flatlab.inputs.loss_forms import OfFunction
 from flatlab.losses._base import Loss, loss_of
 
 
@@ -65,8 +65,6 @@ class Samples:
         elsewhere; None: all.
     masks: numbers of each sample, the last ones, that are masks and no inputs.
     padded: whether some positions are padding, which the network does not see.
-    packed: several targets side by side, (samples, numbers), in place of targets and labels; a loss
-        that is a function takes them, and nothing else knows what they mean.
     """
 
     inputs: Tensor
@@ -76,7 +74,6 @@ class Samples:
     kept: Tensor | None = None
     masks: int = 0
     padded: bool = False
-    packed: Tensor | None = None
 
     @property
     def numbers(self) -> Tensor:
@@ -89,14 +86,8 @@ class Samples:
 
         Raises `MeasureError` where there are none, or they do not fit the outputs or the loss.
         """
-        given = self.targets if self.packed is None else self.packed
-        if isinstance(loss, _function.Loss) and given is not None:
-            return given
-        if self.packed is not None:
-            raise MeasureError(
-                "there are several targets, which only the loss that is a function takes; this "
-                "quantity needs one: classes, or output values"
-            )
+        if isinstance(loss, OfFunction) and self.targets is not None:
+            return self.targets
         if self.targets is not None and (self.labels is None or self.targets.ndim > 1):
             targets = self.targets
         elif self.labels is None:

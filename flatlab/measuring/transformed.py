@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from flatlab.core.registry import imported
 from flatlab.core.store import TrainedPack, as_strings
 from flatlab.data._tensors import prepare
-from flatlab.measuring.grid import Measurement, State, measure_pack, states_of
+from flatlab.measuring.grid import GridMeasurer, State, measure_pack, states_of
 from flatlab.measuring.quantity import quantities_of
 from flatlab.networks._build import build
 from flatlab.networks._transformations import transformed
@@ -53,7 +53,7 @@ def measure_transformed(
     zero = np.zeros([unchanged.sizes[dim] for dim in shape])
     parts = {UNCHANGED: unchanged[names].assign({CHANGE: (shape, zero)})}
     without_test_sets = {key: value for key, value in settings.items() if key != "test_sets"}
-    measurement = Measurement.prepare(raw, without_test_sets, device, folder)
+    measurer = GridMeasurer.prepare(raw, without_test_sets, device, folder)
     kept = [states_of(files, run) for run in runs]
     initial = [{0: states[0]} if 0 in states else {} for states in kept]
     for kind in chosen["kinds"]:
@@ -64,7 +64,7 @@ def measure_transformed(
             continue
         last = files[0].about["iterations"][-1]
         states = [{**first, last: state} for first, state in zip(initial, final, strict=True)]
-        after = measurement.on(states, chosen["families"], last=True)
+        after = measurer.on(states, chosen["families"], last=True)
         change = xr.DataArray(changes[:, None], dims=shape)
         after = after[names].assign_coords(run=as_strings(runs)).where(change <= TOLERANCE)
         whole = {dim: unchanged[dim] for dim in shape}

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtr, stdtrit
 
 from flatlab.stats.verdict import TAIL, Verdict
 
@@ -72,6 +71,8 @@ def limits(
 
     tail: the probability of missing on each side; 95 % intervals have 2.5 %.
     """
+    from scipy.special import stdtrit  # costs half a second, which planning does without
+
     error, freedom = spread(left_out, strata, inflated)
     half = stdtrit(freedom, 1 - tail) * error
     return point - half, point + half
@@ -182,6 +183,8 @@ class Estimate:
 
     def _probability_above(self, limit: float) -> float:
         """The one-sided p-value of the claim that the number is above a limit."""
+        from scipy.special import stdtr
+
         error, freedom = spread(self.left_out, self.strata, self.inflated)
         distance = limit - self.point
         if error == 0:

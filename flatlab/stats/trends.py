@@ -1,7 +1,6 @@
 """Trends: Kendall's tau-a, correlations of curves, and differences of means."""
 
 import numpy as np
-from scipy.special import bdtr, bdtrc
 
 from flatlab.stats.estimate import Array, Estimate, over_seeds, undefined
 from flatlab.stats.verdict import TAIL, Verdict
@@ -57,6 +56,8 @@ def median_below(name: str, values: Array, limit: float) -> Verdict:
 
     The interval is that of the order statistics; fewer than 6 networks have an unbounded one.
     """
+    from scipy.special import bdtr, bdtrc
+
     n, below = len(values), int((values < limit).sum())
     ordered = np.array([-np.inf, *np.sort(values), np.inf])
     rank = int((bdtr(np.arange(n), n, 0.5) <= TAIL).sum())

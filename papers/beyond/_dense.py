@@ -3,9 +3,9 @@
 from functools import partial
 
 from flatlab.lab.tables.curves import Curves, Window
+from flatlab.papers.beyond._time_weights import Time, correlation, shares
 from flatlab.papers.chen2026 import claims_trends as chen
 from flatlab.stats.estimate import Array, Estimate, fisher
-from flatlab.stats.time_weights import Time, correlation, shares
 
 GRID, SPARSE = "mlp-dense-grid", chen.MLP
 """The grids of the same networks, with a hundred and more checkpoints and with sixty."""

@@ -30,12 +30,12 @@ from flatlab.lab.claims.result_tables import ResultTables
 from flatlab.lab.tables.curves import Curves, Window
 from flatlab.papers.beyond import _dense as dense
 from flatlab.papers.beyond._dense import GRID, SPARSE
+from flatlab.papers.beyond._time_weights import Time
 from flatlab.papers.beyond.claims_joint import BEFORE
 from flatlab.papers.chen2024.claims import CLAIMS as CHEN2024
 from flatlab.papers.chen2026 import claims_trends as chen
 from flatlab.papers.chen2026.claims import CLAIMS as CHEN2026
 from flatlab.stats.estimate import Estimate
-from flatlab.stats.time_weights import Time
 from flatlab.stats.verdict import Verdict, every
 
 DENSE = Claims("beyond")

@@ -16,7 +16,6 @@ from flatlab.lab.figures.labels import title_of
 from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import correlation, letters
 from flatlab.lab.tables.networks import ResultTables
-from flatlab.lab.tables.zoo import kept
 from flatlab.stats.correlation import Correlations
 
 PANELS = {"normalized": ("normalized_mls", "adaptive_sharpness"), "plain": ("mls", "sharpness")}
@@ -38,6 +37,11 @@ NAMED: dict[str, Any] = {
     "textcoords": "offset points",
 }
 """The names of families, above their centres."""
+
+
+def kept(table: xr.Dataset) -> xr.Dataset:
+    """The networks that were measured with a standard error within the allowed limit."""
+    return table.sel(run=(table["finite"] == 1).values & (table["dropped"] == 0).values)
 
 
 def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:

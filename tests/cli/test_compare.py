@@ -10,9 +10,9 @@ import pytest
 
 from flatlab.core import store
 from flatlab.lab import plan
-from flatlab.lab.claims.records import read_verdicts
 from flatlab.lab.publish.compare import compare
 from flatlab.lab.publish.scoreboard import OUTCOMES
+from flatlab.lab.verdict_files import read_verdicts
 from tests.synthetic import verdicts as synthetic
 from tests.synthetic.verdicts import estimate, verdicts, write_verdicts
 

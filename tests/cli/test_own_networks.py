@@ -17,7 +17,7 @@ from torch import nn
 import flatlab
 from flatlab.cli import main
 from flatlab.core import store
-from flatlab.lab.kinds.user_networks.networks import Measurer
+from flatlab.lab.kinds._user_networks import Measurer
 from flatlab.lab.tables.networks import Networks
 from flatlab.lab.tables.outcomes import against
 

@@ -239,8 +239,6 @@ def test_files_that_hold_something_else_are_one_sentence(kind, command, network,
 def test_other_wrong_samples_and_weights_are_one_sentence(command, network, refusal):
     given = ["--model", "mine:Net", "--data", "data.npz", "--out", "t.zarr.zip"]
     assert "--resize is of images" in refusal(command, "w.safetensors", *given, "--resize", "4")
-    sentence = refusal(command, "w.safetensors", *given, *HESSIAN, "--class-weights", "many")
-    assert "--class-weights many" in sentence
     torch.save(network, "whole.pt")
     assert "could run code" in refusal(command, "whole.pt", *given)
     torch.save(network.state_dict(), "w.pt")
@@ -267,12 +265,10 @@ def test_memory_is_given_in_gb(command, network, monkeypatch, measured):
     assert given == [500_000_000]
 
 
-@pytest.mark.parametrize("given", [["1", "2", "0.5"], ["weights.npy"], ["weights.txt"]], ids=str)
-def test_class_weights_are_numbers_or_a_file(given, network, report, table):
+def test_class_weights_are_an_option_of_the_loss(network, report, table):
     weights = [1, 2, 0.5]
-    np.save("weights.npy", np.array(weights))
-    Path("weights.txt").write_text("1, 2, 0.5\n")
-    options = ["--data", "data.npz", *HESSIAN, "--dtype", "float64", "--class-weights", *given]
+    options = ["--data", "data.npz", *HESSIAN, "--dtype", "float64"]
+    options += ["--options", "class_weights=[1, 2, 0.5]"]
     how = {"loss": "cross-entropy", "class_weights": weights, "dtype": "float64"}
     theirs = flatlab.measure(network, X, LABELS, families="hessian", **how)
     check_close(report(*options), theirs, "hessian_lambda_max", rel=1e-6)

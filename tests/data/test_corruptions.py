@@ -14,7 +14,8 @@ from torch.nn import functional
 from flatlab.core.schema import PlanError, convert, plain
 from flatlab.data import DataError, corruptions, load
 from flatlab.data._tensors import prepare
-from flatlab.data.corruptions import MADE, blur, corrupted, digital, weather
+from flatlab.data.corruptions import MADE, corrupted
+from flatlab.data.corruptions import images as of_images
 from flatlab.lab.kinds._sections import Corrupted, Measure
 from tests.lab.train.packs import images
 from tests.refusals import refusal
@@ -121,9 +122,9 @@ class TestBlur:
     def test_glass_takes_each_pixel_from_one_of_four(self, monkeypatch):
         """Pixel by pixel, with the moves drawn again; the first two rows and columns stay."""
         x = last(smooth(2, height=7, width=6))
-        monkeypatch.setattr(blur, "blurred", lambda x, deviation: x.copy())
+        monkeypatch.setattr(of_images, "blurred", lambda x, deviation: x.copy())
         for severity, iterations in ((1, 1), (4, 2)):
-            found = blur.glass_blur(x, severity, np.random.default_rng(3))
+            found = of_images.glass_blur(x, severity, np.random.default_rng(3))
             moves = np.random.default_rng(3).integers(-1, 1, size=(2, iterations, 7, 6, 2))
             for number, image in enumerate(x.copy()):
                 for turn in range(iterations):
@@ -136,7 +137,7 @@ class TestBlur:
     def test_motion_is_a_weighted_mean_along_a_line(self):
         x = last(smooth(4))
         angles = np.array([0.0, 90.0, -90.0, 45.0])
-        found = blur.moved(x, 6, 2, angles)
+        found = of_images.moved(x, 6, 2, angles)
         weights = np.exp(-(np.arange(13) ** 2) / 8)
         weights /= weights.sum()
         for number, (down, right) in enumerate([(0, 1), (1, 0), (-1, 0)]):
@@ -183,7 +184,7 @@ class TestWeather:
 
     def test_clouds_are_plasma_on_a_torus(self):
         """By the diamond-square algorithm, pixel by pixel, with the noise drawn again."""
-        found = weather.plasma(2, 8, 2.5, np.random.default_rng(4))
+        found = of_images.plasma(2, 8, 2.5, np.random.default_rng(4))
         generator, clouds, step, amplitude = np.random.default_rng(4), np.zeros((2, 8, 8)), 8, 100.0
         while step > 1:
             half, cells = step // 2, 8 // step
@@ -263,7 +264,7 @@ class TestDigital:
             *((3.2, 1.28, 1.6), (3.2, 0.96, 0.96)),
         )[severity - 1]
         x = last(smooth(3))
-        found = digital.elastic_transform(x, severity, np.random.default_rng(5))
+        found = of_images.elastic_transform(x, severity, np.random.default_rng(5))
         generator = np.random.default_rng(5)
         moves = generator.uniform(-shift, shift, (3, 3, 2))
         noise = generator.uniform(-1, 1, (3, 2, 32, 32))

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from flatlab.families._sharpness.auto_pgd import Neighbourhood, ascend, checkpoints, onto_ellipsoid
+from flatlab.families.sharpness.auto_pgd import Neighbourhood, ascend, checkpoints, onto_ellipsoid
 
 
 def normal(*shape, seed=0):

@@ -5,9 +5,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from flatlab.derivatives.second_order import krylov
-from flatlab.derivatives.second_order.lanczos import largest_eigenvalue
-from flatlab.derivatives.second_order.quadrature import density, quadrature
+from flatlab.derivatives.second_order import lanczos as krylov
+from flatlab.derivatives.second_order.lanczos import density, largest_eigenvalue, quadrature
 
 SIZE = 200
 

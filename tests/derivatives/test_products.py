@@ -8,10 +8,10 @@ from torch import nn
 import flatlab
 from flatlab.derivatives.per_sample.memory import held_while
 from flatlab.derivatives.second_order import matrices
-from flatlab.derivatives.second_order import sample_gradients as of_samples
+from flatlab.derivatives.second_order import matrices as of_samples
 from flatlab.derivatives.second_order.second_pass import SecondPass, with_second_pass
 from flatlab.families import hessian, sharpness, spectrum
-from flatlab.inputs import loss_positions as _positions
+from flatlab.inputs.loss_forms import OfPositions
 from flatlab.losses import loss_of
 from tests.networks.small_networks import LOSSES, small, targets_for
 
@@ -175,7 +175,7 @@ def test_rows_of_positions_of_which_some_have_no_target(matrix):
     x = torch.randn(6, 3, 4, dtype=torch.float64)
     y = torch.eye(2, dtype=torch.float64)[torch.randint(2, (6, 3))]
     y[0, 1], y[3] = torch.nan, torch.nan
-    loss = _positions.Loss(loss_of(LOSSES["cross-entropy"]), 2, 2.2)
+    loss = OfPositions(loss_of(LOSSES["cross-entropy"]), 2, 2.2)
     rows = rows_agree(matrix, model, [(x, y.flatten(1))], loss)
     assert rows.norm() > 0
 

@@ -18,8 +18,8 @@ from flatlab.derivatives.jacobians.golub_kahan import (
 from flatlab.derivatives.jacobians.norms import operator_norm, spectral_norm
 from flatlab.derivatives.per_sample import singular_values as spectra
 from flatlab.families import capacity, geometry
-from flatlab.families._capacity import norms as of_capacity
-from flatlab.families._geometry import values as of_geometry
+from flatlab.families.capacity import norms as of_capacity
+from flatlab.families.geometry import values as of_geometry
 from flatlab.lab.train import train_packs
 from flatlab.measuring.grid import measure_pack
 from tests.lab.train.packs import images, settings

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import flatlab
-from flatlab.families._capacity.pac_bayes import noise_tolerance
-from flatlab.families._capacity.table import DISTANCES, QUANTITIES
+from flatlab.families.capacity.norms import noise_tolerance
+from flatlab.families.capacity.table import DISTANCES, QUANTITIES
 from flatlab.measuring.grid import measure_pack
 from flatlab.networks import build
 from tests.networks.small_networks import LINEAR, LOSSES, PIECEWISE_LINEAR, small, targets_for

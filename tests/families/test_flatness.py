@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import flatlab
 from flatlab.derivatives.second_order.layer_curvature import DENSE, largest_of_blocks
-from flatlab.derivatives.second_order.piecewise import piecewise_linear
+from flatlab.derivatives.second_order.second_pass import piecewise_linear
 from flatlab.simulations import _ridge
 from tests.networks import small_networks as networks
 from tests.networks.small_networks import LINEAR, LOSSES, flatness, hessian, small, targets_for

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import flatlab
-from flatlab.families._capacity.table import MARGINS
-from flatlab.families._capacity.table import QUANTITIES as CAPACITY
+from flatlab.families.capacity.table import MARGINS
+from flatlab.families.capacity.table import QUANTITIES as CAPACITY
 from flatlab.families.flatness import QUANTITIES as FLATNESS
 from flatlab.networks._transformations import pairs, transformed
 from flatlab.simulations import _ridge

@@ -12,8 +12,11 @@ from torch.nn.functional import one_hot
 from torch.utils.data import DataLoader, TensorDataset
 
 import flatlab
-from tests.networks.users import FAMILIES, LABELS, Plain, V, X, hessian_of, measured, same, seeded
+from tests.networks.users import LABELS, Plain, V, X, hessian_of, measured, same, seeded
 from tests.refusals import refused
+
+FAMILIES = ["geometry", "hessian"]
+"""One that differentiates in the inputs, one that needs targets: all are given the same samples."""
 
 
 class Named(Plain):
@@ -180,7 +183,9 @@ def test_batches_that_mean_nothing_are_refused_in_a_sentence(kind):
 
 def test_targets_beside_batches_and_limits_below_one_are_refused():
     refused("bring their targets", measured, "hessian", seeded(Plain), DataLoader(X, 3), LABELS)
-    refused("samples=0", measured, "hessian", seeded(Plain), X, LABELS, samples=0)
+    refused(
+        "samples: expected `int` >= 1", measured, "hessian", seeded(Plain), X, LABELS, samples=0
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -325,19 +330,18 @@ REFUSED = {
     "an object": (object(), "not object"),
     "no probabilities": ([[1.0, 1.0, 0.0]] * 8, "neither classes nor probabilities"),
 }
-NEED_NO_TARGETS = ("geometry", "jacobian", "ma-ying", "redrawn")
 
 
 @pytest.mark.parametrize("kind", REFUSED)
 @pytest.mark.parametrize("family", WITH_LINEAR)
 def test_targets_that_mean_nothing_are_refused_in_a_sentence(family, kind):
     targets, reason = REFUSED[kind]
-    if kind == "too large" and family in (*NEED_NO_TARGETS, "flatness", "representations"):
+    if kind == "too large" and family == "geometry":
         pytest.skip("no output of this network is compared with classes")
     refused(reason, of_targets, family, targets)
 
 
-@pytest.mark.parametrize("family", [f for f in FAMILIES if f != "capacity"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_probabilities_are_targets(family):
     assert of_targets(family, torch.tensor([[0.2, 0.3, 0.5]] * 8).double()).data_vars
 
@@ -358,3 +362,21 @@ def test_complex_parameters_are_refused(family):
 @pytest.mark.parametrize("loss", [None, 3, "mse"])
 def test_a_loss_that_is_neither_a_name_nor_a_function_is_refused_with_the_names(loss):
     refused("cross-entropy", of_targets, "hessian", CLASSES, loss=loss)
+
+
+def of_weights(f, y):
+    return (y[:, 1] * F.cross_entropy(f, y[:, 0].long(), reduction="none")).mean()
+
+
+def test_several_targets_are_refused_and_measured_side_by_side():
+    weights = torch.rand(len(X), generator=torch.Generator().manual_seed(1)).double() + 0.1
+    several = {"classes": LABELS, "weights": weights}
+    for targets, data in ((several, X), ((LABELS, weights), X), (None, [(X, (LABELS, weights))])):
+        words = ["there are 2 targets", "side by side in one tensor", "a function"]
+        refused(words, measured, "hessian", seeded(Plain), data, targets, loss=of_weights)
+    side_by_side = torch.stack([LABELS.double(), weights], 1)
+    model = seeded(Plain)
+    report = measured("hessian", model, X, side_by_side, loss=of_weights)
+    exact = hessian_of(model, lambda f: of_weights(f, side_by_side), X)
+    largest = float(torch.linalg.eigvalsh(exact)[-1])
+    assert float(report["hessian_lambda_max"]) == pytest.approx(largest, rel=1e-6)

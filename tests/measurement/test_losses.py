@@ -12,9 +12,10 @@ from torch.nn import functional as F
 import flatlab
 from flatlab.core.registry import keys_of, measures_samples
 from tests.networks.masked import Case, largest, mean
-from tests.networks.users import FAMILIES, LABELS, Plain, X, hessian_of, measured, same, seeded
+from tests.networks.users import LABELS, Plain, X, hessian_of, measured, same, seeded
 from tests.refusals import refused
 
+FAMILIES = ["geometry", "hessian"]
 WEIGHTS = [1.0, 2.0, 0.5, 3.0]
 TENSOR = torch.tensor(WEIGHTS).double()
 
@@ -203,8 +204,8 @@ def test_what_has_no_closed_form_with_weights_is_refused_in_a_sentence():
 @pytest.mark.parametrize(
     ("given", "about"),
     [
-        ({"class_weights": WEIGHTS, "loss": "half-mse"}, "cross-entropy"),
-        ({"class_weights": WEIGHTS, "loss": F.cross_entropy}, "cross-entropy"),
+        ({"class_weights": WEIGHTS, "loss": "half-mse"}, "unknown key 'class_weights'"),
+        ({"class_weights": WEIGHTS, "loss": F.cross_entropy}, "unknown key 'class_weights'"),
         ({"class_weights": WEIGHTS[:3]}, "class_weights"),
         ({"class_weights": [*WEIGHTS, 1.0]}, "5 class weights and 4 outputs"),
         ({"class_weights": [1.0, -1.0, 1.0, 1.0]}, ">= 0"),

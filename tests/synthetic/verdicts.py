@@ -7,7 +7,7 @@ from typing import Any
 
 from flatlab.core import store
 from flatlab.lab import plan
-from flatlab.lab.claims.records import ClaimRecord, FigureVerdicts
+from flatlab.lab.verdict_files import ClaimRecord, FigureVerdicts
 
 ABOUT = {
     "experiment": "mlp-grid",

@@ -5,12 +5,9 @@ images of other sizes too, where the elastic transform alone is relative to the 
 from the published images: there are no roundings to 8 bits in between except for JPEG; random
 numbers are numpy's; the motion blur of ImageMagick is written out. `frost` mixes in photographs
 and cannot be made here.
-
-Each file has a function for each of its corruptions, (images, severity, generator) -> images, of
-images (samples, height, width, channels) with values in [0, 1].
 """
 
-from flatlab.data.corruptions.corrupted import MADE, corrupted
+from flatlab.data.corruptions.images import MADE, corrupted
 from flatlab.data.corruptions.test_sets import test_set
 
 __all__ = ["MADE", "corrupted", "test_set"]

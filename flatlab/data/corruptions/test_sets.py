@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from flatlab.data._dataset import Arrays, DataError
-from flatlab.data.corruptions.corrupted import MADE, corrupted
+from flatlab.data.corruptions.images import MADE, corrupted
 
 SEVERITIES = range(1, 6)
 FOLDER = "CIFAR-10-C"

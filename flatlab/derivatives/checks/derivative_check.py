@@ -18,9 +18,15 @@ from flatlab.core.forecast import Forecast
 from flatlab.derivatives.checks.comparisons import Comparisons, Kind, Verdict
 from flatlab.derivatives.checks.differences import Point, double_copy
 from flatlab.derivatives.checks.evaluation_mode import batch_norm, check_mode, is_finite
-from flatlab.derivatives.per_sample.graph import graph_of
-from flatlab.derivatives.per_sample.probe import NOT_CONNECTED, RANDOM, far_apart, run, vectors
-from flatlab.derivatives.second_order.double_backward_fixes import recomposed
+from flatlab.derivatives.per_sample.probe import (
+    NOT_CONNECTED,
+    RANDOM,
+    far_apart,
+    graph_of,
+    run,
+    vectors,
+)
+from flatlab.derivatives.second_order.second_pass import recomposed
 from flatlab.losses import half_mse
 from flatlab.losses._base import Loss
 

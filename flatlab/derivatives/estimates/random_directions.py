@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from flatlab.core.forecast import Forecast
 from flatlab.derivatives.per_sample.forward_pass import ForwardPass, Record
 from flatlab.derivatives.per_sample.hooks import Use
-from flatlab.derivatives.per_sample.parameters import ParameterSquares, by_sample, squared_norm
 from flatlab.derivatives.per_sample.probe import Findings
+from flatlab.derivatives.per_sample.values import ParameterSquares, by_sample, squared_norm
 
 ROUND = 30
 """Directions of a round, the fewest of an estimate."""

@@ -17,9 +17,8 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from flatlab.core.errors import MeasureError, first_line, is_out_of_memory
-from flatlab.derivatives.per_sample.graph import leads_to
 from flatlab.derivatives.per_sample.hooks import Use, recorded, rows_of_jacobian
-from flatlab.derivatives.per_sample.probe import run
+from flatlab.derivatives.per_sample.probe import leads_to, run
 
 
 @contextmanager

@@ -1,17 +1,30 @@
-"""One forward and one backward pass, and all derivatives of each sample and layer from them."""
+"""Compute all derivatives of each sample and layer from one forward and one backward pass.
+
+Where the derivatives of one sample do not fit, blocks of outputs are differentiated. Squares are
+sums over the outputs, block by block. Singular values follow from J J^T, which needs the rows of
+two blocks at a time: all pairs of blocks are differentiated, so that with half the memory the time
+is twice as long. Where J has fewer columns than rows, it is kept. `torch.func` has no way between
+all outputs at once, which do not fit, and one at a time, a pass for each.
+"""
 
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from flatlab.core.errors import MeasureError
 from flatlab.core.forecast import Forecast
 from flatlab.derivatives.checks.evaluation_mode import check_samples
-from flatlab.derivatives.per_sample.autograd_check import checked_record
-from flatlab.derivatives.per_sample.forward_pass import EVERYTHING, ForwardPass, Record, Wanted
-from flatlab.derivatives.per_sample.memory import fits, samples_at_a_time
-from flatlab.derivatives.per_sample.output_blocks import in_blocks
-from flatlab.derivatives.per_sample.parameters import ParameterSquares, by_sample, cat, squared_norm
+from flatlab.derivatives.per_sample.forward_pass import (
+    EVERYTHING,
+    ForwardPass,
+    Record,
+    Wanted,
+    checked_findings,
+    checked_record,
+)
+from flatlab.derivatives.per_sample.hooks import generic_squares
+from flatlab.derivatives.per_sample.memory import fits, limit, samples_at_a_time
 from flatlab.derivatives.per_sample.probe import Findings, probe
 from flatlab.derivatives.per_sample.singular_values import (
     exact_values,
@@ -19,7 +32,16 @@ from flatlab.derivatives.per_sample.singular_values import (
     refine,
     singular_values,
 )
-from flatlab.derivatives.per_sample.values import Derivatives, hessian_traces, joined, layers_of
+from flatlab.derivatives.per_sample.values import (
+    Derivatives,
+    ParameterSquares,
+    by_sample,
+    cat,
+    hessian_traces,
+    joined,
+    layers_of,
+    squared_norm,
+)
 from flatlab.losses._base import Loss
 
 
@@ -175,3 +197,185 @@ def _maps(
     x2 = (squared_norm(each.double()) for each in x)
     names, numbers = ("x2", "singular", "gram", "scaled2"), (x2, singular, grams, scaled2)
     return [dict(zip(names, each, strict=True)) for each in zip(*numbers, strict=True)]
+
+
+COLUMNS = 2**16
+"""Columns of Jacobians that are multiplied at a time, in float64."""
+SUMS = ("weight2", "bias2", "gamma2")
+
+
+def in_blocks(
+    model: nn.Module,
+    inputs: Tensor,
+    findings: Findings,
+    adaptive: bool,
+    corrected: bool,
+    loss: Loss | None,
+    budget: int | None,
+    progress: bool,
+    wanted: Wanted = EVERYTHING,
+) -> Derivatives:
+    """The derivatives, sample by sample.  The arguments are those of `engine.derivatives`."""
+    outputs, free = findings.outputs, limit(inputs.device, budget)
+    maps = len(findings.layers) + 2 if wanted.layers else 2 * wanted.jacobian
+    grams = 8 * outputs * min(outputs, findings.numbers) * maps
+    row = 8 * findings.numbers * inputs.element_size()  # two blocks, and what they are made of
+    if grams + row > free:
+        raise MeasureError(
+            f"singular values of {outputs} outputs need {(grams + row) / 1e9:.1f} GB, there are "
+            f"{free / 1e9:.1f}; accuracy=0.02 estimates what can be had without them"
+        )
+    rows = min(outputs, (free - grams) // row)
+    findings = checked_findings(model, inputs[:2], findings)
+    blocks = -(-outputs // rows)
+    steps = len(inputs) * (blocks * (blocks + 1) // 2 if wanted.jacobian else blocks)
+    what = f"derivatives of {outputs} outputs of {len(inputs)} samples in blocks of {rows}"
+    parts = []
+    with Forecast(what, steps, progress) as forecast:
+        for sample in inputs.split(1):
+            part = Blocks(model, sample, findings, rows, forecast, wanted)
+            parts.append(part.derivatives(adaptive, corrected, loss))
+    return joined(parts)
+
+
+class Blocks:
+    """One sample, a block of rows of all Jacobians at a time."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        sample: Tensor,
+        findings: Findings,
+        rows: int,
+        forecast: Forecast,
+        wanted: Wanted,
+    ) -> None:
+        """sample: (1, ...).  findings: of `checked_findings`.  rows: of a block.
+
+        The maps are the Jacobians of the layers, if these are wanted, and J at the end, unless it
+        is that of the first layer.
+        """
+        self.model, self.sample, self.findings, self.wanted = model, sample, findings, wanted
+        self.rows, self.forecast = rows, forecast
+        self.graph = ForwardPass(model, sample, findings, wanted)
+        uses = self.graph.matrices if wanted.layers else []
+        names = findings.layers if wanted.layers else []
+        self.by_layer = [[use for use in uses if use.name == name] for name in names]
+        self.x = [cat([use.x.reshape(1, -1) for use in own], 1) for own in self.by_layer]
+        if wanted.jacobian and not self.graph.shared:
+            self.x.append(self.graph.source.values.flatten(1))
+        outputs = self.graph.outputs
+        self.wide = [x.shape[1] >= outputs.shape[1] for x in self.x]
+        square = (1, outputs.shape[1], outputs.shape[1])
+        self.grams = [
+            outputs.new_zeros(square if wide else (0, 0, 0), dtype=torch.float64)
+            for wide in self.wide
+        ]
+        self.kept: list[list[Tensor]] = [[] for _ in self.x]
+        self.scaled2 = [outputs.new_zeros(1, dtype=torch.float64) for _ in self.x]
+
+    def derivatives(self, adaptive: bool, corrected: bool, loss: Loss | None) -> Derivatives:
+        plain, weighted, layers = self._squares(adaptive, corrected)
+        outputs, own = self.graph.outputs.detach(), len(self.by_layer)
+        with torch.no_grad():
+            tall = [torch.cat(rows)[None] if rows else self.x[0][:0] for rows in self.kept]
+            maps: list[dict[str, Any]] = [
+                {
+                    "x2": squared_norm(x.double()),
+                    "singular": singular_values(gram) if len(gram) else exact_values(rows),
+                    "scaled2": scaled2,
+                }
+                for x, gram, rows, scaled2 in zip(
+                    self.x, self.grams, tall, self.scaled2, strict=True
+                )
+            ]
+            none = outputs.new_zeros(1, 0, dtype=torch.float64)
+            gram = none[:, :, None]
+            of_network = {"x2": none.sum(1), "singular": none, "scaled2": none.sum(1)}
+            if self.wanted.jacobian:
+                whole = 0 if self.graph.shared else own
+                of_network, gram = maps[whole], self.grams[whole]
+                if loss is None and not len(gram):
+                    gram = tall[whole].double() @ tall[whole].double().mT
+            traces = hessian_traces(loss, outputs, tall[:own], self.grams[:own])
+            named = layers_of(self.findings, self.by_layer, 1, maps[:own], traces, layers)
+        return Derivatives(
+            outputs=outputs,
+            sharpness=plain,
+            adaptive=weighted,
+            layers=named if self.wanted.layers else [],
+            findings=self.findings,
+            gram=gram[: 0 if loss else 1],
+            **of_network,
+        )
+
+    def _squares(
+        self, adaptive: bool, corrected: bool
+    ) -> tuple[Tensor, Tensor | None, dict[str, dict[str, Any]]]:
+        """||df/dtheta||^2, the same weighted by theta^2, and those of layers, in all outputs."""
+        names = self.findings.generic if self.wanted.parameters else []
+        rest = generic_squares(self.model, self.sample, names, self.findings.modules)
+        starts = range(0, self.graph.outputs.shape[1], self.rows)
+        parts = []
+        for start in starts:
+            record = self._rows(start)
+            with torch.no_grad():
+                part = ParameterSquares(
+                    self.model, self.sample, self.findings, record.out, adaptive, corrected, rest
+                )
+                rest = {name: torch.zeros_like(squares) for name, squares in rest.items()}
+                parts.append((part.plain, part.adaptive, part.layers))
+                jacobians = self._jacobians(record)
+                self._add(jacobians, start)
+            del record
+            for before in range(0, start if any(self.wide) else 0, self.rows):
+                others = self._jacobians(self._rows(before))
+                self._multiply(jacobians, others, start, before)
+        plains, weighteds, layers = zip(*parts, strict=True)
+        sums = {
+            name: own
+            | {key: torch.stack([part[name][key] for part in layers]).sum(0) for key in SUMS}
+            for name, own in layers[0].items()
+        }
+        weighted = torch.stack(weighteds).sum(0) if adaptive else None
+        return torch.stack(plains).sum(0), weighted, sums
+
+    def _rows(self, start: int) -> Record:
+        record = self.graph.rows(slice(start, start + self.rows))
+        self.forecast.tick()
+        return record
+
+    def _jacobians(self, record: Record) -> list[Tensor]:
+        """A block of rows of each J: (rows, M)."""
+        jacobians = [
+            cat([by_sample(record.into[use], 1) for use in own], 2)[0] for own in self.by_layer
+        ]
+        if self.wanted.jacobian and not self.graph.shared:
+            jacobians.append(by_sample(record.whole, 1)[0])
+        return jacobians
+
+    def _add(self, jacobians: list[Tensor], start: int) -> None:
+        """A block of rows: what needs no other."""
+        for place, jacobian in enumerate(jacobians):
+            for part, x in zip(
+                jacobian.split(COLUMNS, 1), self.x[place].split(COLUMNS, 1), strict=True
+            ):
+                self.scaled2[place] += torch.linalg.vector_norm(part.double() * x).square()
+            if not self.wide[place]:
+                self.kept[place].append(jacobian.clone())
+        self._multiply(jacobians, jacobians, start, start)
+
+    @torch.no_grad()
+    def _multiply(self, first: list[Tensor], second: list[Tensor], row: int, column: int) -> None:
+        """Products of the rows of two blocks, into J J^T.  row, column: where the blocks start."""
+        for place, wide in enumerate(self.wide):
+            if not wide:
+                continue
+            pairs = zip(
+                first[place].split(COLUMNS, 1), second[place].split(COLUMNS, 1), strict=True
+            )
+            product = sum(a.double() @ b.double().mT for a, b in pairs)
+            height, width = product.shape
+            gram = self.grams[place][0]
+            gram[row : row + height, column : column + width] = product
+            gram[column : column + width, row : row + height] = product.mT

@@ -1,14 +1,15 @@
-"""How many samples, or outputs of one, are differentiated at a time."""
+"""Choose how many samples, or outputs of one, are differentiated at a time, or estimate instead."""
 
 from collections.abc import Callable
 from typing import Any
 
 import psutil
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from flatlab.derivatives.per_sample.probe import Findings
+from flatlab.derivatives.checks.evaluation_mode import check_samples
+from flatlab.derivatives.per_sample.probe import Findings, probe
 
 CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**31}
 """Derivatives held at a time: larger batches are no faster, and on a CPU slower."""
@@ -76,3 +77,25 @@ def held_while(build: Callable[[], Any]) -> int:
     with saved_tensors_hooks(pack, lambda kept: kept):
         build()
     return sum(held.values())
+
+
+AFFORDABLE = 0.02
+"""The relative standard error of `auto` where it estimates."""
+RESIDUAL = 1e-2
+"""Relative residual of the largest singular values: their error is about its square."""
+
+
+def accuracy_of(
+    accuracy: str | float, model: nn.Module, inputs: Tensor, budget: int | None
+) -> tuple[float | None, Findings | None]:
+    """The relative standard error wanted, and what rules cover; None: exact.
+
+    accuracy: the option.  The others are those of a family.
+    """
+    if accuracy == "exact":
+        return None, None
+    check_samples(model, inputs)
+    findings = probe(model, inputs)
+    if accuracy == "auto":
+        return (None if fits(findings, inputs, budget) else AFFORDABLE), findings
+    return float(accuracy), findings

@@ -3,25 +3,28 @@
 Derivatives follow from rules by kind of layer, not from `torch.func`: vmap of jacrev forms the
 gradient of every output of every sample in full, where a rule needs the input of a layer and the
 derivative at its output (`make bench` compares both). The price is this probe: a network may use
-its layers in ways that no rule covers; it must be found out, and goes another way.
+its layers in ways that no rule covers; it must be found out, and goes another way. What was called
+shows in the hooks, what was used besides in autograd's graph: a weight that appears there more
+often than its layers were called is also used elsewhere.
+
+Derivatives are with respect to the inputs, or for tokens to the output of the first embedding.
 """
 
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import get_gradient_edge
+from torch.autograd.graph import Node, get_gradient_edge
 from torch.nn.modules import module as of_all_modules
 
 from flatlab.core.errors import MIXES, MeasureError, first_line, is_out_of_memory
 from flatlab.derivatives.checks.evaluation_mode import check_mode, is_finite
-from flatlab.derivatives.per_sample.graph import covered_by_rules, graph_of, leads_to
 from flatlab.derivatives.per_sample.hooks import Use, recorded
 from flatlab.derivatives.per_sample.layers import MATRICES, RULED, base_of
-from flatlab.derivatives.per_sample.source import reading
 
 POINTWISE = (
     *(nn.Identity, nn.ReLU, nn.LeakyReLU, nn.Tanh, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Softplus),
@@ -294,3 +297,119 @@ def _same(expected: Tensor, actual: Any) -> bool:
     if not isinstance(actual, Tensor) or actual.shape != expected.shape:
         return False
     return _equal(expected, actual)
+
+
+VIEWS = ("CloneBackward0", "ViewBackward0", "UnsafeViewBackward0")
+"""Nodes of the graph that change neither the numbers nor their order."""
+
+
+def graph_of(outputs: Tensor) -> tuple[Counter[int], set[str]]:
+    """How often the outputs' computation uses each leaf, by identity; names of its operations."""
+    uses: Counter[int] = Counter()
+    todo = [get_gradient_edge(outputs).node]
+    seen: set[Node] = set(todo)
+    while todo:
+        for node, _ in todo.pop().next_functions:
+            if (leaf := getattr(node, "variable", None)) is not None:
+                uses[id(leaf)] += 1
+            elif node is not None and node not in seen:
+                seen.add(node)
+                todo.append(node)
+    return uses, {node.name() for node in seen}
+
+
+def leads_to(use: Use, inputs: Tensor) -> bool:
+    """Whether a layer reads the inputs themselves, possibly flattened."""
+    node: Node | None = use.into.node
+    while node is not None and node.name() in VIEWS:
+        node = node.next_functions[0][0]
+    return getattr(node, "variable", None) is inputs
+
+
+def covered_by_rules(uses: list[Use], in_graph: Counter[int]) -> set[int]:
+    """Identities of the parameters that the graph uses just as often as layers with rules do."""
+    roles: defaultdict[int, list[bool]] = defaultdict(list)  # of each use: is it a matrix?
+    for use in uses:
+        for name in ("weight", "bias"):
+            if (parameter := use.module._parameters.get(name)) is not None:
+                roles[id(parameter)].append(name == "weight" and isinstance(use.module, MATRICES))
+    return {key for key, of in roles.items() if len(of) == in_graph[key] and len(set(of)) == 1}
+
+
+NO_EMBEDDING = (
+    "inputs are integers and the network calls no torch.nn.Embedding: derivatives with respect to "
+    "them need real numbers; measure the part of the network behind the embedding"
+)
+
+
+class Source:
+    """Of one forward pass.
+
+    leaf: the tensor that derivatives arrive at, (samples, ...).
+    values: its numbers: those of the inputs, or of the embedding; 0 for masks and padding.
+    name: of the embedding; "" for real inputs.
+    """
+
+    def __init__(self) -> None:
+        self.name = ""
+        self._leaf: Tensor | None = None
+        self._values: Tensor | None = None
+
+    def set(self, leaf: Tensor, values: Tensor, name: str = "") -> None:
+        self._leaf, self._values, self.name = leaf, values.detach(), name
+
+    @property
+    def known(self) -> bool:
+        return self._leaf is not None
+
+    @property
+    def leaf(self) -> Tensor:
+        if self._leaf is None:
+            raise MeasureError(NO_EMBEDDING)
+        return self._leaf
+
+    @property
+    def values(self) -> Tensor:
+        if self._values is None:
+            raise MeasureError(NO_EMBEDDING)
+        return self._values
+
+
+@contextmanager
+def reading(model: nn.Module, inputs: Tensor) -> Iterator[Source]:
+    """The source of a forward pass of these inputs, which is run while the context lasts.
+
+    Real inputs must require gradients. To the output of the first embedding that tokens reach a
+    tensor of zeros is added, which changes no number; the embedding keeps its own derivatives.
+    """
+    source = Source()
+    seen = getattr(model, "flatlab_seen", None)  # of a network that takes masks
+
+    def unmasked(values: Tensor) -> Tensor:
+        return values if seen is None else seen(inputs.detach(), values.detach())
+
+    if inputs.is_floating_point():
+        source.set(inputs, unmasked(inputs))
+        yield source
+        return
+
+    def add(name: str) -> Any:
+        def hook(module: nn.Module, arguments: Any, output: Tensor) -> Tensor | None:
+            if source.known:
+                return None
+            leaf = torch.zeros_like(output, requires_grad=True)
+            source.set(leaf, unmasked(output), name)
+            return output + leaf
+
+        return hook
+
+    handles = [
+        module.register_forward_hook(add(name))
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Embedding)
+    ]
+    try:
+        yield source
+    finally:
+        for handle in handles:
+            handle.remove()

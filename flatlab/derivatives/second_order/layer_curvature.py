@@ -23,7 +23,7 @@ from flatlab.core.errors import MeasureError
 from flatlab.derivatives.per_sample.hooks import Use, recorded, rows_of_jacobian
 from flatlab.derivatives.per_sample.probe import Findings, run
 from flatlab.derivatives.second_order.lanczos import largest_eigenvalue
-from flatlab.derivatives.second_order.piecewise import piecewise_linear
+from flatlab.derivatives.second_order.second_pass import piecewise_linear
 from flatlab.losses._base import Loss, NoClosedForm
 
 BYTES = 2**27

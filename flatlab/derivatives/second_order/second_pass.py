@@ -1,4 +1,4 @@
-"""Convolutions and batch norm whose derivatives can be differentiated at little cost.
+"""Make second derivatives cheap where torch's are slow, and right where torch's are wrong.
 
 The second backward pass of torch's convolution computes the derivatives with respect to input and
 weight also where nobody asks for them, with a kernel of the size of an image, for which CPU
@@ -6,15 +6,21 @@ libraries have no fast way; that of batch norm in evaluation mode passes over it
 times. Here a convolution computes what is asked for, from the kernels of the first pass, and batch
 norm by running statistics becomes part of the convolution before it. The function is the same, but
 for rounding; it can be differentiated twice.
+
+Where a computation is piecewise linear, no second pass is needed: the second derivatives of its
+outputs with respect to one layer's output, or twice to one parameter, are zero almost everywhere,
+so that the Hessian of a loss equals its Gauss-Newton part there (its trace, for the parameters).
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 from torch.overrides import TorchFunctionMode
 
 from flatlab.derivatives.second_order.hessian_products import Product
@@ -173,3 +179,105 @@ def with_second_pass(make: Callable[[], Product], linear: bool) -> Product:
             return product(vector)
 
     return apply
+
+
+ADDITIVE = {"Add", "Sub", "Cat", "Stack"}
+"""Linear in all that they read together; the following only in one of them at a time."""
+
+VIEWS = {
+    *("View", "UnsafeView", "ReshapeAlias", "Alias", "Clone", "Permute", "Transpose", "T"),
+    *("Expand", "Squeeze", "Unsqueeze", "Select", "Slice", "ToCopy", "Contiguous"),
+}
+MAPS = {
+    *VIEWS,
+    *("Relu", "LeakyRelu", "Threshold", "Hardtanh", "Abs", "Neg", "ConstantPadNd"),
+    *("Addmm", "Mm", "Linear", "Convolution", "MkldnnConvolution", "Mul"),
+    *("MaxPool2DWithIndices", "MaxPool3DWithIndices", "AvgPool2D", "AvgPool3D"),
+    *("AdaptiveAvgPool2D", "MkldnnAdaptiveAvgPool2D", "Mean", "Sum"),
+    *("NativeBatchNorm", "CudnnBatchNorm", "MiopenBatchNorm"),
+}
+
+
+def piecewise_linear(outputs: Tensor, start: GradientEdge | None = None) -> bool:
+    """Whether the outputs are piecewise linear in what lies at `start`, or in each parameter.
+
+    outputs: with their graph.  start: where the walk ends; None: the inputs and parameters. What
+    does not depend on `start` is looked at, too, and counts.
+    """
+    todo = [get_gradient_edge(outputs).node]
+    end = start.node if start else None
+    seen: set[Node] = set(todo)
+    used: set[Node] = set()
+    while todo:
+        node = todo.pop()
+        if node is end or _is_leaf(node):
+            continue
+        kind = _kind(node)
+        read = [each for each, _ in node.next_functions if each is not None]
+        signals = [each for each in read if each is end or not _of_parameter(each)]
+        if kind not in ADDITIVE and (kind not in MAPS or len(signals) > 1):
+            return False
+        if getattr(node, "_saved_training", False):  # statistics of the batch
+            return False
+        parameters = [_leaf(each) for each in read if each not in signals]
+        if used & {*parameters} or len({*parameters}) < len(parameters):
+            return False
+        used |= {*parameters}
+        new = [each for each in signals if each not in seen]
+        seen |= {*new}
+        todo += new
+    return True
+
+
+def _kind(node: Node) -> str:
+    return re.sub(r"Backward\d*$", "", node.name())
+
+
+def _is_leaf(node: Node) -> bool:
+    return hasattr(node, "variable")
+
+
+def _of_parameter(node: Node) -> bool:
+    """Whether nothing but views lies between an operation and a leaf."""
+    return _is_leaf(_leaf(node))
+
+
+def _leaf(node: Node) -> Node:
+    """The first operation below a node that is no view of one tensor."""
+    while _kind(node) in VIEWS and node.next_functions[0][0] is not None:
+        node = node.next_functions[0][0]
+    return node
+
+
+def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    """g v / |v|, norms over all dimensions but one: the second backward of torch's own is wrong."""
+    return v * (g / torch.norm_except_dim(v, 2, dim))
+
+
+RECOMPOSED: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "WeightNormInterfaceBackward0": (torch._weight_norm, weight_norm)
+}
+"""By the name of its node in a graph: an operation, and what has the same values."""
+
+
+class _Recomposing(TorchFunctionMode):
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        for fused, composed in RECOMPOSED.values():
+            if func is fused:
+                return composed(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def recomposed(operations: set[str]) -> Iterator[None]:
+    """Compute what a network needs of these operations from others.
+
+    operations: names of nodes in the network's graph. Without one of ours nothing changes.
+    """
+    if operations.isdisjoint(RECOMPOSED):
+        yield
+        return
+    with _Recomposing():
+        yield

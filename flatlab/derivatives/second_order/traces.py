@@ -25,11 +25,11 @@ from flatlab.derivatives.estimates.random_traces import (
     signs,
     unit,
 )
-from flatlab.derivatives.per_sample.autograd_check import checked_findings
 from flatlab.derivatives.per_sample.engine import derivatives
+from flatlab.derivatives.per_sample.forward_pass import checked_findings
 from flatlab.derivatives.per_sample.probe import Findings, probe, run
 from flatlab.derivatives.second_order.hessian_products import hessian_product, trainable
-from flatlab.derivatives.second_order.piecewise import piecewise_linear
+from flatlab.derivatives.second_order.second_pass import piecewise_linear
 from flatlab.losses._base import Loss, NoClosedForm
 
 FEW = 1000

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from flatlab.core.schema import EVIDENCE
-from flatlab.lab.claims.records import ClaimRecord, EvidenceEntry, Nature
 from flatlab.lab.claims.result_tables import ResultTables
 from flatlab.lab.tables.eligibility import unless_missing
+from flatlab.lab.verdict_files import ClaimRecord, EvidenceEntry, Nature
 from flatlab.stats.verdict import Verdict, not_run
 
 Predicate = Callable[..., Verdict]

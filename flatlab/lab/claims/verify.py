@@ -7,9 +7,9 @@ from importlib.util import find_spec
 import xarray as xr
 
 from flatlab.lab.claims.claim import Claim
-from flatlab.lab.claims.records import FigureVerdicts
 from flatlab.lab.claims.result_tables import ResultTables
 from flatlab.lab.tables.selection import counts
+from flatlab.lab.verdict_files import FigureVerdicts
 
 
 def verify(target: str, tables: Mapping[str, xr.Dataset]) -> FigureVerdicts:

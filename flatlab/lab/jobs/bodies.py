@@ -40,7 +40,7 @@ def train(*jobs: RunningJob) -> None:
     """Train the networks of packs with the same data and code, side by side where that pays."""
     if "function" in jobs[0].params.settings:  # of a study, which trains one run after the other
         for job in jobs:
-            imported("lab/kinds", "loop").train(job)
+            imported("lab/kinds", "networks").train(job)
         return
     with quick_imports():
         from flatlab.lab.train.run import train_packs
@@ -90,8 +90,8 @@ def verify(job: RunningJob) -> None:
 
 def score(job: RunningJob) -> None:
     """Count the verdicts of all figures."""
-    from flatlab.lab.claims.records import read_verdicts
     from flatlab.lab.publish.scoreboard import Board, as_html
+    from flatlab.lab.verdict_files import read_verdicts
 
     board = Board(map(read_verdicts, job.input))
     job.save(json=board.content, html=as_html(board))

@@ -13,7 +13,7 @@ from flatlab.core.schema import Key, Strict, closest, means
 if TYPE_CHECKING:
     Corruption = str
 else:
-    _MADE = assignments(PACKAGE / "data/corruptions/corrupted.py")["MADE"].keys
+    _MADE = assignments(PACKAGE / "data/corruptions/images.py")["MADE"].keys
     Corruption = Literal[(*map(ast.literal_eval, _MADE), "frost")]
 """One of CIFAR-10-C's corruptions."""
 

@@ -385,6 +385,9 @@ def _starts(pack: Pack, grid: Grid, context: str = "") -> list[tuple[str, str]]:
     return [of_seed[seed] for seed in seeds]
 
 
+EXPERIMENT = Grid
+
+
 def measure(job: RunningJob) -> Dataset:
     """Measure a family of quantities on the checkpoints of a pack."""
     from flatlab.core.store import TrainedPack, load_dataset
@@ -406,6 +409,6 @@ def measure(job: RunningJob) -> Dataset:
 
 def tabulate(parts: Sequence[Dataset], settings: Mapping[str, Any]) -> Dataset:
     """The table of the datasets of all metric files."""
-    from flatlab.lab.tables.runs import collect
+    from flatlab.lab.tables.runs import of_grid
 
-    return collect(parts, settings)
+    return of_grid(parts, settings)

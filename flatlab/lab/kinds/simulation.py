@@ -68,6 +68,9 @@ class Simulation(Experiment, frozen=True, kw_only=True):
         return [f"{key}: {value}" for key, value in self.packs[ALL].items()]
 
 
+EXPERIMENT = Simulation
+
+
 def measure(job: RunningJob) -> Dataset:
     """Run the simulation."""
     from flatlab.lab.jobs.memory import quick_imports

@@ -16,8 +16,19 @@ from msgspec.structs import replace
 
 from flatlab.core.paths import built_at
 from flatlab.core.registry import check_known, experiment_files, keys_of
-from flatlab.core.schema import SCALES, PlanError, Strict, absent, closest, describe, refuse_unknown
+from flatlab.core.schema import (
+    SCALES,
+    PlanError,
+    Strict,
+    absent,
+    closest,
+    convert,
+    describe,
+    refuse_unknown,
+)
 
+FORMER_KINDS = ("zoo", "files", "loop")
+"""Kinds that are `networks` now, and still read."""
 LoadExperiment = Callable[[str, str], "Experiment"]
 """Callable (key, prefix of errors) -> the experiment at the same scale."""
 
@@ -61,6 +72,8 @@ class Experiment(Strict, frozen=True, kw_only=True):
     missing_files: frozenset[Path] = frozenset()
 
     kind: ClassVar[str]
+    by_function: ClassVar[bool] = False
+    """Whether a function of a study trains its networks."""
 
     @classmethod
     def sections(cls) -> dict[str, type[Strict]]:
@@ -191,12 +204,14 @@ class Source:
         refuse_unknown(self.scales, SCALES, f"{self.name}: scales")
         if missing := [each for each in SCALES if each not in self.scales]:
             raise PlanError(f"{self.name}: scales: {missing[0]!r} is missing")
-        self.override: dict[str, Any] = self.scales[scale] or {}
         self.kind = self.content.pop("kind", None)
         if self.kind is None:
             sentence = absent("kind", self.content, f"{self.name}: kind")
             raise PlanError(f"{sentence}; known: {', '.join(kinds())}")
+        if self.kind in FORMER_KINDS:
+            importlib.import_module("flatlab.lab.kinds._former_keys").rename(self)
         check_known("lab/kinds", self.kind, f"{self.name}: kind")
+        self.override: dict[str, Any] = self.scales[scale] or {}
 
     def check_keys(self, known: list[str], fixed: tuple[str, ...] = ("title",)) -> None:
         """Refuse unknown keys, and `fixed` keys in a scale."""
@@ -219,6 +234,11 @@ class Source:
         """The value of a key at this scale."""
         return self.override.get(key, self.content.get(key, default))
 
+    def record(self, kind: type[Strict], leaving: tuple[str, ...]) -> Any:
+        """All keys at this scale but some, as a record of `kind`; `PlanError` for a wrong one."""
+        keys = [key for key in {**self.content, **self.override} if key not in leaving]
+        return convert({key: self.value(key) for key in keys}, kind, self.location)
+
     def parts(self, key: str) -> list[tuple[str, Mapping[str, Any]]]:
         """A section as it stands above `scales:` and in the scale, each with its location."""
         above = self.content.get(key, {} if key in self.override else None)
@@ -237,8 +257,9 @@ def kinds() -> tuple[str, ...]:
 
 
 def kind_of(name: str) -> type[Experiment]:
-    """The class of a kind: `grid` -> flatlab.lab.kinds.grid.Grid."""
-    return getattr(importlib.import_module(f"flatlab.lab.kinds.{name}"), name.capitalize())
+    """The class of a kind: what its file calls `EXPERIMENT`."""
+    kind: type[Experiment] = importlib.import_module(f"flatlab.lab.kinds.{name}").EXPERIMENT
+    return kind
 
 
 def keys_of_kinds() -> dict[str, dict[str, list[tuple[str, str, str]]]]:

@@ -10,7 +10,10 @@ from typing import Any, NamedTuple, TypedDict
 
 from flatlab.core.schema import SCALES
 from flatlab.core.store import StoreError
-from flatlab.lab.claims.records import (
+from flatlab.lab.plan.plan import Plan
+from flatlab.lab.publish.publish import origin
+from flatlab.lab.publish.scoreboard import OUTCOMES
+from flatlab.lab.verdict_files import (
     ClaimRecord,
     EvidenceEntry,
     FigureVerdicts,
@@ -18,9 +21,6 @@ from flatlab.lab.claims.records import (
     decoded,
     read_verdicts,
 )
-from flatlab.lab.plan.plan import Plan
-from flatlab.lab.publish.publish import origin
-from flatlab.lab.publish.scoreboard import OUTCOMES
 from flatlab.stats.verdict import REPORTED, Outcome
 
 

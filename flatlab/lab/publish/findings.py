@@ -17,11 +17,11 @@ import pandas as pd
 
 from flatlab.core import store
 from flatlab.lab import plan
-from flatlab.lab.claims.records import ClaimRecord, read_verdicts
 from flatlab.lab.tables import selection
 from flatlab.lab.tables.columns import Time
 from flatlab.lab.tables.eligibility import NotEligible
 from flatlab.lab.tables.networks import Networks
+from flatlab.lab.verdict_files import ClaimRecord, read_verdicts
 from flatlab.stats.correlation import KINDS
 from flatlab.stats.estimate import Array, Estimate
 from flatlab.stats.ranks import pairs_of

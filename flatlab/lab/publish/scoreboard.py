@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, get_args
 
 from flatlab.core.schema import EVIDENCE
-from flatlab.lab.claims.records import ClaimRecord, EvidenceEntry, FigureVerdicts, all_claims
+from flatlab.lab.verdict_files import ClaimRecord, EvidenceEntry, FigureVerdicts, all_claims
 from flatlab.stats.verdict import REPORTED, Outcome
 
 OUTCOMES = get_args(Outcome)

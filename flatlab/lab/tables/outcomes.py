@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from flatlab.core.run_records import setting_of
 from flatlab.core.schema import PlanError, closest
-from flatlab.lab.plan.run_records import setting_of
 from flatlab.lab.tables.columns import Column
 from flatlab.lab.tables.eligibility import FEWEST_FOR_CORRELATION, FEWEST_RANKED, NotEligible
 from flatlab.lab.tables.networks import Networks

@@ -1,12 +1,16 @@
 """Selections: the part of a table that a figure or a claim uses."""
 
+from __future__ import annotations
+
 import functools
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 END = 0.05
 """The share of its iterations that is the end of a run's training."""
@@ -87,6 +91,8 @@ def until_stop(table: xr.Dataset, reference: Mapping[str, Any]) -> xr.Dataset:
     reference: {"label_smoothing": 0}: the reference of a run has this value, and the same seed and
     other hyper-parameters. What is behind that step, or has no reference, is missing.
     """
+    import xarray as xr
+
     others = [name for name in hyperparameters(table) if name not in reference]
     runs = list(zip(*(table[name].values for name in (*others, "seed")), strict=True))
     is_reference = functools.reduce(

@@ -77,8 +77,6 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     u, v = (parameter[0].double() for parameter in (layer.u, layer.v))
     x = samples.inputs.flatten(1).double()
     residual = torch.zeros(len(x)).to(x)
-    if samples.packed is not None:
-        samples.targets_for(1)  # which says why not
     if samples.targets is not None:
         residual = x @ (u * v) - samples.targets[:, 0].double()
     gram, slope = x.T @ x, x.T @ residual

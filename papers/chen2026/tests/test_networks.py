@@ -9,10 +9,10 @@ import pytest
 from flatlab.lab import plan
 from flatlab.lab.claims import ResultTables, verify
 from flatlab.lab.figures import make
-from flatlab.lab.tables.zoo import kept
 from flatlab.papers.chen2024.claims import CLAIMS as OF_2024
 from flatlab.papers.chen2026.claims import CLAIMS
 from flatlab.papers.chen2026.claims import CLAIMS as OF_2026
+from flatlab.papers.chen2026.fig5 import kept
 from papers.chen2026.tests.cases import OF_PLOTS, OF_PREPRINT, PLOTS
 from tests.synthetic.claim_tables import (
     BOUND,

@@ -7,9 +7,9 @@ from torch import nn
 
 import flatlab
 import flatlab.derivatives.per_sample.probe
-from flatlab.derivatives.per_sample import output_blocks
-from flatlab.families._accuracy import RESIDUAL
-from flatlab.families._geometry.estimates import ESTIMATED
+from flatlab.derivatives.per_sample import engine as output_blocks
+from flatlab.derivatives.per_sample.memory import RESIDUAL
+from flatlab.families.geometry.estimates import ESTIMATED
 from tests.networks.small_networks import LENGTH, NETWORKS, OUTPUTS, many_outputs, transformer
 from tests.refusals import refused
 

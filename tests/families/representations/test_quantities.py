@@ -65,7 +65,7 @@ def test_forward_and_backward_derivatives_agree(name, way, monkeypatch):
     model, inputs, labels = small(name)
     before = measured(model, inputs, labels)
     if way == "rows":
-        narrow = "flatlab.families._representations.spectra._fewer_rows"
+        narrow = "flatlab.families.representations.local._fewer_rows"
         monkeypatch.setattr(narrow, lambda *_: True)
     else:
         monkeypatch.setattr(FeatureMaps, "along", FeatureMaps._twice_back)

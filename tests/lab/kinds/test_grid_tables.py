@@ -129,7 +129,7 @@ def test_only_what_measures_them_depends_on_them(grids):
     assert "test_sets" not in stages[0].settings
     assert stages[0].code != stages[1].code
     assert "flatlab.data.corruptions" not in closure("flatlab.measuring.grid")
-    assert "flatlab.data.corruptions.blur" in closure("flatlab.data.corruptions")
+    assert "flatlab.data.corruptions.images" in closure("flatlab.data.corruptions")
 
 
 def test_other_test_sets_reduce_the_evidence(grids, tmp_path):

@@ -1,7 +1,7 @@
-"""Code, params and inputs of every job that makes data, weights, metric files or tables, as kept.
+"""Code, params and inputs of every job that makes data or weights, as kept.
 
 They were kept before the house was moved: `python tests/lab/plan/test_job_codes.py` keeps them
-anew, which is right only where results are meant to change.
+anew, which is right only where weights are meant to change.
 """
 
 import hashlib
@@ -21,27 +21,20 @@ def digest(jobs):
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def jobs_of(the_plan, key, scale):
-    """The jobs of one experiment by stage."""
+def training_of(the_plan, key, scale):
+    """The training jobs of one experiment."""
     experiment = the_plan.experiment(key, scale)
-    stages = {"train": [experiment.training(pack) for pack in experiment.packs]}
-    for family in experiment.families:
-        stages[family] = [experiment.measuring(pack, family) for pack in experiment.packs]
-    stages["table"] = [experiment.tabulating(the_plan.as_published(key))]
-    return {
-        stage: digest([[job.inputs, job.settings, job.code] for job in jobs if job])
-        for stage, jobs in stages.items()
-    }
+    jobs = [experiment.training(pack) for pack in experiment.packs]
+    return digest([[job.inputs, job.settings, job.code] for job in jobs if job])
 
 
 def codes():
     the_plan = plan.Plan({})
     found = {
-        f"{key} {scale}": jobs_of(the_plan, key, scale)
+        f"{key} {scale}": training_of(the_plan, key, scale)
         for key in plan.experiment_keys()
         for scale in plan.SCALES
     }
-    found["studies"] = {"measure": plan.fingerprint("flatlab.lab.kinds.user_networks.networks")}
     found["data"] = {
         key: plan.fingerprint(plan.module_of("data", key)) for key in plan.keys_of("data")
     }

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.workflow
 
 FIGURE = "flatlab/lab/figures/matrix.py"
 DECLARATION = "papers/chen2026/figures.py"
-FAMILY = "flatlab/families/geometry.py"
+FAMILY = "flatlab/families/geometry/__init__.py"
 TRAINING = "flatlab/lab/train/minibatches.py"
 MODEL = "flatlab/networks/mlp.py"
 

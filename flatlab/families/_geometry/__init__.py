@@ -1,1 +1,0 @@
-"""The parts of the family `geometry`: the table of its quantities, and their computation."""

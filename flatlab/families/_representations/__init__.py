@@ -1,1 +1,0 @@
-"""The parts of the family `representations`: local compression, its bounds, global geometry."""

@@ -1,1 +1,0 @@
-"""The steps of the family `sharpness`: ascent on the loss of batches."""

@@ -1,0 +1,204 @@
+"""Compression of the representations in a network, and sharpness: chen2026 Sec. 3.5.
+
+x^l is the input of the l-th linear or convolution layer, flattened; x^1 = x, and x^L are the
+penultimate features. A^l = dx^l/dx through all paths, J^l = df/dx^l through all that reads x^l,
+f = W_L x^L + b. Local compression: norms, dimension and volume of A^l. Bounds of ||A^l||_F by the
+gradient in the first layer. Global geometry: neural collapse, by the classes of the samples. And
+the linear share: how far A^l at the mean input of a class explains where its samples go.
+
+Local compression is exact, or estimated from random directions with standard errors, as declared.
+"""
+
+from typing import Annotated, Literal
+
+import torch
+from msgspec import Meta
+from torch import Tensor, nn
+
+from flatlab.core.errors import MeasureError
+from flatlab.core.schema import Strict, means
+from flatlab.derivatives.checks.evaluation_mode import check_mode
+from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
+from flatlab.derivatives.per_sample.probe import Findings, probe
+from flatlab.families.representations.bounds import Bounds, readout_of, reason_against
+from flatlab.families.representations.classes import Classes, collapse, linear_shares
+from flatlab.families.representations.local import Local, estimated_compression, exact_compression
+from flatlab.families.representations.table import COLLAPSE, COVARIANCES, QUANTITIES
+from flatlab.measuring.quantity import Measured, Samples, Settings
+
+__all__ = ["QUANTITIES", "Options", "measure"]
+
+CHECKS = ("gradient", "inputs")
+
+BYTES = 2**27
+"""Of what a forward pass keeps at a time, unless a batch size is given."""
+
+
+class Options(Strict, frozen=True):
+    representations: Annotated[
+        Literal["all"] | tuple[Literal["local", "bounds", "collapse", "linear-share"], ...],
+        means("parts; all: those that can be had, and those that are named are refused if not"),
+    ] = "all"
+    representations_accuracy: Annotated[
+        Literal["exact"] | Annotated[float, Meta(gt=0, lt=1)],
+        means("of local compression: exact, or a relative standard error of random directions"),
+    ] = "exact"
+    feature_singular_values: Annotated[
+        Literal["auto"] | Annotated[int, Meta(ge=1)],
+        means("k, the largest in the log volume; auto: the smallest of outputs, M_l and inputs"),
+    ] = "auto"
+    collapse_samples: Annotated[
+        Literal["all", "split"] | Annotated[int, Meta(ge=2)],
+        means(
+            "of the global geometry and linear shares: all of those given; the first that many of "
+            "them; or split: in an experiment, the whole split that they are drawn from"
+        ),
+    ] = "all"
+
+
+def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+    """All quantities on one sample set.
+
+    Raises `MeasureError` where a part that is named cannot be had: bounds where the first layer
+    does not alone read x, or x^l is no cut of the network; collapse and shares without classes.
+
+    >>> import torch, flatlab
+    >>> first, last = (torch.nn.Linear(2, 2, bias=False).double() for _ in range(2))
+    >>> first.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
+    <All keys matched successfully>
+    >>> model = torch.nn.Sequential(first, last)
+    >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
+    >>> report = flatlab.measure(model, x, classes, families="representations")
+    >>> report["feature_sensitivity"].values.tolist()  # of x itself, and of W_1 x
+    [2.0, 5.0]
+    >>> report["linear_share"].values.tolist()  # 0 / 0: each class has one sample
+    [nan, nan]
+    """
+    if samples.kept is not None:
+        raise MeasureError(
+            "representations are those of all positions of a sample, and some do not count; "
+            "measure them without targets and attention mask"
+        )
+    check_mode(model)
+    findings = probe(model, samples.inputs)
+    if not findings.layers:
+        raise MeasureError(
+            "representations are the inputs of linear and convolution layers, and the network has "
+            "none that is called as such a layer"
+        )
+    measurement = _Measurement(model, samples, settings, findings)
+    values = measurement.values()
+    if not findings.finite:
+        values = {name: torch.full_like(value, torch.nan) for name, value in values.items()}
+    coordinates = {"layer": findings.layers, "covariance": list(COVARIANCES)}
+    return Measured(values, coordinates, measurement.notes)
+
+
+class _Measurement:
+    """The parts that are wanted, of one network on one sample set."""
+
+    def __init__(
+        self, model: nn.Module, samples: Samples, settings: Settings, findings: Findings
+    ) -> None:
+        self.model, self.samples, self.settings, self.findings = model, samples, settings, findings
+        self.options: Options = settings.options
+        layers = {name: findings.modules[name] for name in findings.layers}
+        self.left_out: list[str] = []
+        self.notes: dict[str, object] = {
+            "representations_accuracy": self.options.representations_accuracy,
+            "representations_left_out": self.left_out,
+        }
+        self.readout = readout_of(FeatureMaps(model, layers), samples.inputs)
+        self.maps = FeatureMaps(model, layers, self.readout.unchanged)
+
+    def values(self) -> dict[str, Tensor]:
+        """All quantities that are wanted and can be had, by name."""
+        values: dict[str, Tensor] = {}
+        if self._wanted("local") or self._wanted("bounds"):
+            local = self._local()
+            share = {name: local.values.pop(name) for name in _SHARE if name in local.values}
+            values |= local.values if self._wanted("local") else {}
+            if self._wanted("bounds") and self._can("bounds", reason_against(self.findings)):
+                values |= self._bounds(local) | share
+        reason = "" if self.samples.labels is not None else "there are no classes"
+        collapse_too = self._wanted("collapse") and self._can("collapse", reason)
+        shares_too = self._wanted("linear-share") and self._can("linear-share", reason)
+        if collapse_too or shares_too:
+            values |= self._of_classes(collapse_too, shares_too)
+        return values
+
+    def _wanted(self, part: str) -> bool:
+        return self.options.representations == "all" or part in self.options.representations
+
+    def _can(self, part: str, reason: str) -> bool:
+        """Whether there is no reason against a part; refuses it if it was named."""
+        if reason and self.options.representations != "all":
+            raise MeasureError(f"{part}: {reason}; leave it out of representations=")
+        if reason:
+            self.left_out.append(f"{part}: {reason}")
+        return not reason
+
+    def _local(self) -> Local:
+        how, accuracy = self.settings, self.options.representations_accuracy
+        given = self.maps, self.samples.inputs, self.findings
+        if accuracy == "exact":
+            largest = self.options.feature_singular_values
+            return exact_compression(*given, largest, how.batch_size, how.progress)
+        local = estimated_compression(
+            *given, self.readout.head, accuracy, how.seed, how.batch_size, how.progress
+        )
+        self.notes["representations_directions"] = local.directions
+        self.left_out.append("feature_log_volume: it is exact alone")
+        return local
+
+    def _bounds(self, local: Local) -> dict[str, Tensor]:
+        """NaN for layers whose input is no cut of the network."""
+        readout, findings = self.readout, self.findings
+        layers = zip(findings.layers, readout.cuts, strict=True)
+        if around := ", ".join(name for name, cut in layers if not cut):
+            self._can("bounds", f"some paths to the outputs go around the inputs of {around}")
+        if readout.head is None:
+            self._can("bounds", "the network does not end in a linear layer that sees one vector")
+        how, inputs = self.settings, self.samples.inputs
+        bounds = Bounds(self.maps, inputs, findings, readout, how.norms, how.batch_size)
+        of_layers = bounds.of_layers(local.squares, local.errors)
+        return of_layers | bounds.of_head(local.squares[:, -1])
+
+    def _classes(self) -> Classes:
+        """The samples of the global geometry with their classes."""
+        wanted, samples = self.options.collapse_samples, self.samples
+        if wanted == "split":
+            if self.settings.split is None:
+                raise MeasureError(
+                    "collapse_samples='split' is for experiments; pass the whole training set"
+                )
+            samples = self.settings.split
+        inputs, labels = samples.inputs, samples.labels
+        assert labels is not None
+        if isinstance(wanted, int):
+            if wanted > len(inputs):
+                raise MeasureError(f"collapse_samples={wanted}: there are {len(inputs)} samples")
+            inputs, labels = inputs[:wanted], labels[:wanted]
+        return Classes.of(inputs, labels)
+
+    def _of_classes(self, collapse_too: bool, shares_too: bool) -> dict[str, Tensor]:
+        """Of the samples that are wanted for it, and of half of them."""
+        classes = self._classes()
+        inputs = classes.inputs
+        numbers = self.findings.numbers * inputs.element_size()
+        size = self.settings.batch_size or max(1, BYTES // numbers)
+        values: dict[str, Tensor] = {}
+        alone = "there is one class, and collapse compares the means of several"
+        if collapse_too and self._can("collapse", alone if len(classes.labels) < 2 else ""):
+            seen = self.settings.memory  # what is known of x itself
+            found = collapse(self.maps, classes, self.readout.head, size, seen)
+            values |= {name: value for name, value in found.items() if name in COLLAPSE}
+            values["collapse_samples_measured"] = torch.tensor(float(len(inputs)))
+        elif collapse_too:  # as other sample sets of the network have them
+            sizes = {"layer": len(self.maps.modules), "covariance": len(COVARIANCES)}
+            for name, quantity in COLLAPSE.items():
+                values[name] = torch.full([sizes[dim] for dim in quantity.dims], torch.nan)
+        return values | (linear_shares(self.maps, classes, size) if shares_too else {})
+
+
+_SHARE = ("head_share", "head_share_error")

@@ -1,0 +1,287 @@
+"""Estimates of norms and dimensions of A^l from products with random signs, and ||A^l||_2.
+
+For independent signs r, s in the space of x: E ||A r||^2 = ||A||_F^2 and E <A r, A s>^2 = Tr C^2,
+C = A A^T. One forward derivative along r gives A^l r of all layers. The signs of a sample are its
+own, so that errors of samples are independent; ratios are corrected by the jackknife.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from flatlab.core.forecast import Forecast
+from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
+from flatlab.derivatives.jacobians.golub_kahan import (
+    Jacobian,
+    largest_singular_values,
+    samples_at_a_time,
+)
+from flatlab.derivatives.per_sample.probe import Findings
+from flatlab.families.representations.bounds import inverse
+
+BLOCK = 20
+"""Directions that are drawn together, and the fewest."""
+MOST = 100
+"""The most blocks."""
+BYTES = 2**26
+"""Of derivatives held at a time."""
+STEPS = 50
+"""The most products with A^l for its largest singular value."""
+TYPICAL = 5
+"""Of these products, for the forecast."""
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Means over the samples and their standard errors over the directions, in float64.
+
+    squares, dimensions: of ||A^l||_F^2 and of (Tr C)^2 / Tr C^2, (2, layers): values and errors.
+    share: of ||P A^L||_F^2 / ||A^L||_F^2, (2,), NaN without a linear head.
+    per_sample: ||A^l||_F^2 of each sample, (2, samples, layers).
+    zero: whether A^l is zero, (samples, layers).
+    starts: the longest combination of A^l r over the directions r, (samples, M_l) of each layer.
+    directions: how many were drawn.
+    """
+
+    squares: Tensor
+    dimensions: Tensor
+    share: Tensor
+    per_sample: Tensor
+    zero: Tensor
+    starts: list[Tensor]
+    directions: int
+
+
+def estimates(
+    maps: FeatureMaps,
+    inputs: Tensor,
+    findings: Findings,
+    head: nn.Linear | None,
+    accuracy: float,
+    seed: int,
+    size: int | None,
+    progress: bool,
+) -> Estimates:
+    """Blocks of directions, until the relative standard errors are within the accuracy.
+
+    head: the last layer, where the outputs are what it returns.
+    accuracy: relative standard error of squares and dimensions of every layer.
+    seed: of the signs.
+    size: samples at a time; None: as many as fit.
+    progress: show a bar.
+    """
+    numbers = BLOCK * findings.numbers * inputs.element_size()
+    size = size or max(1, BYTES // numbers)
+    with Forecast("random directions", len(inputs), progress) as forecast:
+        blocks = [_block(maps, inputs, head, seed, 0, size, forecast)]
+        values, errors = torch.stack([blocks[0].squares, blocks[0].dimensions], 1)
+        own = [name in maps.unchanged for name in maps.modules]  # where both are known
+        relative = (errors / values).masked_fill(torch.tensor(own, device=inputs.device), 0.0)
+        worst = relative.nan_to_num(0.0).max().item()
+        wanted = min(MOST, max(1, math.ceil((worst / accuracy) ** 2)))
+        forecast.extend((wanted - 1) * len(inputs))
+        further = range(1, wanted)
+        blocks += [_block(maps, inputs, head, seed, n, size, forecast) for n in further]
+    return Estimates(
+        squares=_mean([block.squares for block in blocks]),
+        dimensions=_mean([block.dimensions for block in blocks]),
+        share=_mean([block.share for block in blocks]),
+        per_sample=_mean([block.per_sample for block in blocks]),
+        zero=torch.stack([block.zero for block in blocks]).all(0),
+        starts=blocks[0].starts,
+        directions=BLOCK * len(blocks),
+    )
+
+
+def _mean(parts: Sequence[Tensor]) -> Tensor:
+    """Of independent estimates (2, ...): their mean and its error."""
+    table = torch.stack([*parts])
+    return torch.stack([table[:, 0].mean(0), table[:, 1].square().sum(0).sqrt() / len(parts)])
+
+
+def _block(
+    maps: FeatureMaps,
+    inputs: Tensor,
+    head: nn.Linear | None,
+    seed: int,
+    number: int,
+    size: int,
+    forecast: Forecast,
+) -> Estimates:
+    grams, seen, starts = [], [], []
+    for first in range(0, len(inputs), size):
+        x = inputs[first : first + size]
+        signs = torch.stack([_signs(each, seed, number, first + k) for k, each in enumerate(x)], 1)
+        *moved, change = maps.along(x, signs)
+        rows = [each.transpose(0, 1) for each in moved]
+        inner = [
+            _inner(each, n in maps.unchanged) for n, each in zip(maps.modules, rows, strict=True)
+        ]
+        grams.append(torch.stack(inner, 1))
+        if number == 0:
+            longest = _leading(grams[-1]).to(x)
+            starts.append([(longest[:, k] @ each)[:, 0] for k, each in enumerate(rows)])
+        if head is not None:
+            seen.append((change.double() @ inverse(head).T).square().sum(2).T)
+        forecast.tick(len(x))
+    gram = torch.cat(grams)  # (samples, layers, BLOCK, BLOCK)
+    diagonal = gram.diagonal(dim1=2, dim2=3)
+    squares = torch.stack([diagonal.mean((0, 2)), _error(diagonal.mean(0))])
+    per_sample = torch.stack([diagonal.mean(2), _error(diagonal)])
+    share = squares.new_full((2,), torch.nan)
+    if head is not None:
+        share = _jackknife(_ratio(torch.cat(seen), diagonal[:, -1]))
+    return Estimates(
+        squares=squares,
+        dimensions=_jackknife(_dimensions(gram)),
+        share=share,
+        per_sample=per_sample,
+        zero=diagonal.amax(2) == 0,
+        starts=[torch.cat(of_layer) for of_layer in zip(*starts, strict=True)],
+        directions=BLOCK,
+    )
+
+
+def _inner(rows: Tensor, signs: bool) -> Tensor:
+    """<A r_i, A r_j> in float64; of signs themselves, where A = 1, only the squares."""
+    samples, directions, width = rows.shape
+    if signs:
+        unit = torch.eye(directions, dtype=torch.float64, device=rows.device)
+        return (width * unit).expand(samples, -1, -1)
+    return (rows @ rows.mT).double()
+
+
+def _leading(gram: Tensor) -> Tensor:
+    """Roughly the eigenvector of the largest eigenvalue: (..., n, n) -> (..., 1, n)."""
+    vector = gram.new_ones(*gram.shape[:-2], 1, gram.shape[-1])
+    for _ in range(8):
+        vector = vector @ gram
+        vector = vector / torch.linalg.vector_norm(vector, dim=-1, keepdim=True)
+    return vector
+
+
+def _signs(x: Tensor, seed: int, block: int, sample: int) -> Tensor:
+    """The random signs of one sample, the same whatever its batch is: (BLOCK, ...)."""
+    generator = np.random.default_rng([seed, block, sample])
+    return (
+        torch.from_numpy(generator.integers(2, size=(BLOCK, *x.shape), dtype=np.int8))
+        .to(x)
+        .mul_(2)
+        .sub_(1)
+    )
+
+
+def _error(draws: Tensor) -> Tensor:
+    """Standard error of the mean over the last dimension."""
+    return draws.std(-1) / draws.shape[-1] ** 0.5
+
+
+def _ratio(above: Tensor, below: Tensor) -> Tensor:
+    """Mean over the samples of a ratio of sums over directions, both (samples, directions).
+
+    With all directions first, then without each of them: (1 + directions,).
+    """
+
+    def without(table: Tensor) -> Tensor:
+        whole = table.sum(1, keepdim=True)
+        return torch.cat([whole, whole - table], 1)
+
+    return (without(above) / without(below))[below.amax(1) > 0].mean(0)
+
+
+def _dimensions(gram: Tensor) -> Tensor:
+    """The mean dimension with all directions and without each of them: (layers, 1 + directions).
+
+    gram: <A r_i, A r_j>, (samples, layers, directions, directions). Pairs of different directions
+    give unbiased estimates of (Tr C)^2 and Tr C^2.
+    """
+    diagonal = gram.diagonal(dim1=2, dim2=3)
+    whole, squares = diagonal.sum(2, keepdim=True), diagonal.square()
+    traces = whole.square() - squares.sum(2, keepdim=True)
+    fewer = traces - 2 * diagonal * (whole - diagonal)
+    inner = gram.square().sum(3) - squares
+    pairs = inner.sum(2, keepdim=True)
+    ratios = torch.cat([traces / pairs, fewer / (pairs - 2 * inner)], 2)
+    return ratios.nanmean(0)  # without the samples where A^l is zero
+
+
+def _jackknife(found: Tensor) -> Tensor:
+    """Value and error from that with all directions and those without each: (2, ...)."""
+    whole, parts = found[..., 0], found[..., 1:]
+    count, mean = parts.shape[-1], parts.mean(-1)
+    variance = (count - 1) / count * (parts - mean[..., None]).square().sum(-1)
+    return torch.stack([count * whole - (count - 1) * mean, variance.sqrt()])
+
+
+@dataclass(frozen=True)
+class Largest:
+    """||A^l||_2, (samples, layers) in float64.
+
+    values: lower bounds, up to rounding.
+    residuals: relative ones of the singular vectors found.
+    """
+
+    values: Tensor
+    residuals: Tensor
+
+
+def largest(
+    maps: FeatureMaps,
+    inputs: Tensor,
+    starts: Sequence[Tensor],
+    accuracy: float,
+    progress: bool = False,
+) -> Largest:
+    """||A^l||_2, until its mean over the samples changes by less than the accuracy.
+
+    starts: of the iterations, (samples, M_l) of each layer.
+    accuracy: relative to the mean.
+    progress: show a bar.
+    """
+    columns = []
+    others = len(maps.modules) - len({*maps.modules} & {*maps.unchanged})
+    with Forecast("norms of layers", TYPICAL * len(inputs) * others, progress) as forecast:
+        for (name, module), start in zip(maps.modules.items(), starts, strict=True):
+            if name in maps.unchanged:
+                one = torch.ones(len(inputs), dtype=torch.float64, device=inputs.device)
+                columns.append(torch.stack([one, one * 0]))
+                continue
+            zero = (start == 0).all(1, keepdim=True) | ~start.isfinite().all(1, keepdim=True)
+            start = torch.where(zero, 1.0, start).to(inputs)
+            features = _function(maps, name, module)
+            columns.append(_of_layer(features, inputs, start, accuracy, forecast))
+    return Largest(*torch.stack(columns, 2))
+
+
+def _function(maps: FeatureMaps, name: str, module: nn.Module) -> Callable[[Tensor], Tensor]:
+    alone = FeatureMaps(maps.model, {name: module})
+
+    def features(x: Tensor) -> Tensor:
+        return alone(x)[0] + 0 * x.flatten(1)[:, :1]  # of x, also where the layer is not
+
+    return features
+
+
+def _of_layer(
+    features: Callable[[Tensor], Tensor],
+    inputs: Tensor,
+    starts: Tensor,
+    accuracy: float,
+    forecast: Forecast,
+) -> Tensor:
+    """The fields of `Largest`: (2, samples)."""
+    size = samples_at_a_time(features, inputs)
+    parts = []
+    for x, u in zip(inputs.split(size), starts.split(size), strict=True):
+        tick = partial(forecast.tick, len(x))
+        parts.append(
+            largest_singular_values(
+                Jacobian(features, x), accuracy, STEPS, start=u, in_the_mean=True, tick=tick
+            )
+        )
+    return torch.cat([torch.stack([p.values, p.residuals]) for p in parts], 1)

@@ -1,0 +1,267 @@
+"""The quantities of local compression, from exact spectra or from estimates."""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+import torch
+from torch import Tensor, nn
+
+from flatlab.core.errors import MeasureError
+from flatlab.core.forecast import Forecast
+from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
+from flatlab.derivatives.per_sample.probe import Findings
+from flatlab.derivatives.per_sample.singular_values import CONDITION, exact_values, singular_values
+from flatlab.families.representations.estimates import Largest, estimates, largest
+
+ENOUGH = 1e-3
+"""Accuracy from which float32 is precise enough for estimates."""
+
+
+@dataclass(frozen=True)
+class Local:
+    """Local compression of all layers.
+
+    squares, errors: ||A^l||_F^2 and its standard error, 0 where it is exact: (samples, layers).
+    values: quantities by name.
+    directions: how many were drawn; 0 where it is exact.
+    """
+
+    squares: Tensor
+    errors: Tensor
+    values: dict[str, Tensor]
+    directions: int = 0
+
+
+def exact_compression(
+    maps: FeatureMaps,
+    inputs: Tensor,
+    findings: Findings,
+    largest_values: str | int,
+    size: int | None,
+    progress: bool,
+) -> Local:
+    """From the singular values of A^l.  largest_values: k, or "auto"."""
+    lengths, widths = _lengths(maps, inputs, size)
+    numbers = inputs[0].numel()
+    counts = [
+        min(findings.outputs, width, numbers) if largest_values == "auto" else int(largest_values)
+        for width in widths
+    ]
+    found = spectra(maps, inputs, findings, counts, size, progress)
+    zero = torch.zeros_like(found.squares)
+    full = ~(found.volumes == -torch.inf)
+    values = {
+        "feature_sensitivity": found.squares.mean(0),
+        "feature_sensitivity_error": zero[0],
+        "feature_sensitivity_per_sample": found.squares,
+        "feature_dimension": found.dimensions.nanmean(0),
+        "feature_dimension_error": zero[0],
+        "feature_log_volume": torch.where(full, found.volumes, torch.nan).nanmean(0),
+        "feature_volume_rank": torch.tensor(counts, dtype=torch.float64),
+        "feature_samples_zero_jacobian": (found.squares == 0).double().sum(0),
+        "feature_samples_rank_deficient": (~full).double().sum(0),
+        **_of_largest(Largest(found.largest, zero), inputs, lengths),
+    }
+    return Local(found.squares, zero, values)
+
+
+def estimated_compression(
+    maps: FeatureMaps,
+    inputs: Tensor,
+    findings: Findings,
+    head: nn.Linear | None,
+    accuracy: float,
+    seed: int,
+    size: int | None,
+    progress: bool,
+) -> Local:
+    """From random directions and Krylov iterations, in float32, and without volumes.
+
+    head: the last layer, where the outputs are what it returns.
+    accuracy: relative.
+    """
+    lengths, _ = _lengths(maps, inputs, size)
+    if accuracy >= ENOUGH:
+        maps, inputs = _single(maps, inputs)
+    found = estimates(maps, inputs, findings, head, accuracy, seed, size, progress)
+    own = torch.tensor([name in maps.unchanged for name in maps.modules], device=inputs.device)
+    known = torch.tensor([[float(inputs[0].numel())], [0.0]], device=inputs.device).double()
+    dimensions = torch.where(own, known, found.dimensions)  # A^l = 1
+    squares = torch.where(own, known, found.squares)
+    values = {
+        "feature_sensitivity": squares[0],
+        "feature_sensitivity_error": squares[1],
+        "feature_sensitivity_per_sample": found.per_sample[0],
+        "feature_dimension": dimensions[0],
+        "feature_dimension_error": dimensions[1],
+        "feature_samples_zero_jacobian": found.zero.double().sum(0),
+        "head_share": found.share[0],
+        "head_share_error": found.share[1],
+        **_of_largest(largest(maps, inputs, found.starts, accuracy, progress), inputs, lengths),
+    }
+    return Local(found.per_sample[0], found.per_sample[1], values, found.directions)
+
+
+def _of_largest(found: Largest, inputs: Tensor, lengths: Tensor) -> dict[str, Any]:
+    """Quantities of ||A^l||_2.  lengths: ||x^l||, (samples, layers)."""
+    norms = found.values
+    normalized = norms * (inputs.flatten(1).double().norm(dim=1)[:, None] / lengths)
+    return {
+        "feature_mls": norms.mean(0),
+        "feature_mls_per_sample": norms,
+        "feature_mls_residual": found.residuals.mean(0),
+        "normalized_feature_mls": torch.where(lengths > 0, normalized, torch.nan).nanmean(0),
+        "feature_samples_zero": (lengths == 0).double().sum(0),
+    }
+
+
+def _single(maps: FeatureMaps, inputs: Tensor) -> tuple[FeatureMaps, Tensor]:
+    """The same in float32."""
+    model = copy.deepcopy(maps.model).float()
+    layers = {name: model.get_submodule(name) for name in maps.modules}
+    return FeatureMaps(model, layers, maps.unchanged), inputs.float()
+
+
+@torch.no_grad()
+def _lengths(maps: FeatureMaps, inputs: Tensor, size: int | None) -> tuple[Tensor, list[int]]:
+    """||x^l||, (samples, layers) in float64, and M_l of each layer."""
+    rows = []
+    for x in inputs.split(size or 256):
+        features = maps(x)[:-1]
+        rows.append(torch.stack([each.double().norm(dim=1) for each in features], 1))
+    return torch.cat(rows), [each.shape[1] for each in features]
+
+
+BYTES = 2**29
+"""Of derivatives that are propagated at a time. Blocks of a quarter of it take 1.3 times as long on
+a CPU: their memory, asked for anew each time, comes in small pages."""
+SMALL = 64
+"""The width up to which the Gram matrices of many samples at once are faster than one by one."""
+REMEDY = "representations_accuracy=0.03 estimates the same"
+
+
+@dataclass(frozen=True)
+class Spectra:
+    """Of A^l: (samples, layers), in float64.
+
+    squares: ||A^l||_F^2.
+    dimensions: (Tr C)^2 / Tr C^2 with C = A^l A^l^T; NaN where A^l = 0.
+    largest: ||A^l||_2.
+    volumes: the sum of ln sigma_j over the k largest singular values; minus infinity where one of
+        them is zero.
+    """
+
+    squares: Tensor
+    dimensions: Tensor
+    largest: Tensor
+    volumes: Tensor
+
+
+def spectra(
+    maps: FeatureMaps,
+    inputs: Tensor,
+    findings: Findings,
+    counts: list[int],
+    size: int | None,
+    progress: bool,
+) -> Spectra:
+    """Of all samples.
+
+    maps: of the layers.
+    inputs: (samples, ...).
+    counts: k of each layer.
+    size: samples at a time; None: as many as fit.
+    progress: show a bar.
+    """
+    parts: list[Tensor] = []
+    basis = _basis(inputs, findings)
+    each = len(basis) * findings.numbers * inputs.element_size()
+    size = size or max(1, min(len(inputs), BYTES // each))
+    steps = len(inputs) * len(maps.modules)
+    with Forecast(f"spectra of all layers ({REMEDY})", steps, progress) as forecast:
+        for chunk in inputs.split(size):
+            jacobians = _jacobians(maps, chunk, findings, basis)
+            of_layers = []
+            for name, count in zip(maps.modules, counts, strict=True):
+                same = name in maps.unchanged
+                of_layers.append(
+                    _identity(chunk, count) if same else _of_layer(next(jacobians), count)
+                )
+                forecast.tick(len(chunk))
+            parts.append(torch.stack(of_layers, 2))  # (4, samples, layers)
+    return Spectra(*torch.cat(parts, 1))
+
+
+def _jacobians(maps: FeatureMaps, x: Tensor, findings: Findings, basis: Tensor) -> Iterator[Tensor]:
+    """A^l, or A^l Q, of each layer but those whose input is x itself: (columns, samples, M_l)."""
+    others = {name: layer for name, layer in maps.modules.items() if name not in maps.unchanged}
+    maps = FeatureMaps(maps.model, others)
+    rows = sum(each.shape[1] for each in maps(x[:1].detach())[:-1])
+    _refuse_what_does_not_fit(len(basis) * rows * len(x) * x.element_size(), x.device)
+    if _fewer_rows(rows, len(basis)):
+        yield from (each.permute(2, 0, 1) for each in maps.rows(x))
+        return
+    step = max(1, BYTES // (findings.numbers * len(x) * x.element_size()))
+    pieces = [maps.along(x, tangents) for tangents in basis.split(step)]
+    for of_layer in zip(*(piece[:-1] for piece in pieces), strict=True):
+        yield torch.cat(of_layer) if len(of_layer) > 1 else of_layer[0]
+
+
+def _fewer_rows(rows: int, columns: int) -> bool:
+    """Whether backward passes, one for each row of every A^l, are fewer than forward ones."""
+    return rows < columns
+
+
+def _basis(x: Tensor, findings: Findings) -> Tensor:
+    """Orthonormal directions of x that the network can see: (directions, 1, ...)."""
+    first = findings.modules[findings.layers[0]]
+    numbers = x[0].numel()
+    alone = findings.direct and getattr(first, "in_features", None) == numbers
+    if isinstance(first, nn.Linear) and alone and len(first.weight) < numbers:
+        rows = torch.linalg.qr(first.weight.detach().T).Q.T
+        return rows.reshape(-1, 1, *x.shape[1:])
+    return torch.eye(numbers, dtype=x.dtype, device=x.device).view(-1, 1, *x.shape[1:])
+
+
+def _refuse_what_does_not_fit(needed: int, device: torch.device) -> None:
+    if device.type == "cpu" and 2 * needed > psutil.virtual_memory().available:
+        raise MeasureError(
+            f"the derivatives of all layers of one sample need {2 * needed / 1e9:.1f} GB, there "
+            f"are {psutil.virtual_memory().available / 1e9:.1f}; {REMEDY}"
+        )
+
+
+def _identity(x: Tensor, count: int) -> Tensor:
+    """The fields of `Spectra` for A^l = 1: (4, samples)."""
+    numbers = x[0].numel()
+    volume = 0.0 if count <= numbers else -torch.inf
+    values = torch.tensor([numbers, numbers, 1.0, volume], dtype=torch.float64, device=x.device)
+    return values[:, None].expand(4, len(x))
+
+
+def _of_layer(jacobians: Tensor, count: int) -> Tensor:
+    """The fields of `Spectra`: (4, samples).  jacobians: (columns, samples, M_l)."""
+    by_sample, precision = jacobians.transpose(0, 1), jacobians.dtype
+    if min(by_sample.shape[1:]) <= SMALL:
+        return _of_batch(by_sample.double(), count, precision)
+    alone = (each[:, each.any(0)] for each in by_sample)  # behind a ReLU many columns are zero
+    return torch.cat([_of_batch(each[None].double(), count, precision) for each in alone], 1)
+
+
+def _of_batch(jacobians: Tensor, count: int, precision: torch.dtype) -> Tensor:
+    """The same.  jacobians: A^l^T, (samples, columns, M_l)."""
+    wide, count = jacobians.shape[1] <= jacobians.shape[2], max(1, count)
+    gram = jacobians @ jacobians.mT if wide else jacobians.mT @ jacobians
+    squares = gram.diagonal(dim1=1, dim2=2).sum(1)
+    dimensions = squares.square() / gram.square().sum((1, 2))  # 0 / 0 is NaN
+    singular = nn.functional.pad(singular_values(gram), (0, count))[:, :count]
+    poor = (singular[:, -1] * CONDITION < singular[:, 0]) & singular.isfinite().all(1)
+    if poor.any():
+        short = jacobians[poor] if wide else jacobians[poor].mT
+        singular[poor] = nn.functional.pad(exact_values(short), (0, count))[:, :count]
+    rank = singular[:, -1] > 10 * torch.finfo(precision).eps * singular[:, 0]
+    volumes = torch.where(rank | singular[:, -1].isnan(), singular.log().sum(1), -torch.inf)
+    return torch.stack([squares, dimensions, singular[:, 0], volumes])

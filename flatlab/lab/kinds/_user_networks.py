@@ -1,0 +1,264 @@
+"""Networks that users built, from files to a table as that of a grid."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+from msgspec.structs import asdict, replace
+from torch import nn
+
+from flatlab.api.measure import measure
+from flatlab.core.errors import MeasureError
+from flatlab.core.resume_state import ResumeState
+from flatlab.core.run_records import RunRecords
+from flatlab.core.schema import OWN
+from flatlab.core.studies import studies
+from flatlab.core.user_code import called, function_of
+from flatlab.data._dataset import DataError
+from flatlab.data._tensors import EVALUATED
+from flatlab.derivatives.per_sample.memory import BUDGET
+from flatlab.inputs.arguments import Arguments
+from flatlab.inputs.files import Part, parts_of_data
+from flatlab.inputs.loss_forms import Function
+from flatlab.inputs.losses import with_options
+from flatlab.inputs.prepare import made_ready
+from flatlab.lab.tables.runs import of_networks
+from flatlab.losses._base import Loss
+from flatlab.measuring.dataset import Row
+from flatlab.measuring.networks import Values, measure_each
+from flatlab.networks._files import load_state
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """How networks from elsewhere are measured.
+
+    model: `module:function`, which builds a network from those hyper-parameters that it takes.
+    data: a file of arrays, a folder of images, a data set's key, or `module:function`.
+    arguments: those of `flatlab.measure`; so many training samples are drawn, by the seed.
+    families: of quantities, or ("all",).
+    loss: of their training; None: cross-entropy for classes, half-mse for numbers.
+    scaling: of images as published; arrays are taken as they are.
+    resize: pixels to which images of a folder are resized and cut; None: as they are.
+    device: "cpu" or "cuda".
+    options: of families and of the loss.
+    performance: whether losses and errors on whole training and test sets are measured.
+    study: the key of the one whose modules are named; "": they are in the working folder.
+    """
+
+    model: str
+    data: str
+    arguments: Arguments
+    families: Sequence[str] = ("geometry",)
+    loss: str | None = None
+    scaling: str = "unit"
+    resize: int | None = None
+    device: str = "cpu"
+    options: tuple[tuple[str, Any], ...] = ()
+    performance: bool = True
+    study: str = ""
+
+
+def table_of(
+    records: RunRecords, how: Measurement, key: str, unfinished: ResumeState
+) -> xr.Dataset:
+    """Measure every network, and join the results to a table.
+
+    records: the files, with hyper-parameters and outcomes.
+    how: they are measured.
+    key: what the table is called.
+    unfinished: the results of an interrupted attempt.
+
+    Every file is read and fitted into its network before the first is measured, so that a wrong one
+    is told at once. A network that a family refuses is in the table without values, and `failure`
+    says why. Raises `MeasureError` or `DataError`.
+    """
+    measurer = Measurer(how)
+    pairs = [*zip(records.files, records.hyperparameters, strict=True)]
+    for file, hyperparameters in pairs:
+        measurer.network(file, hyperparameters)
+
+    def of_pair(number: int, about: dict[str, Any]) -> Values:
+        return measurer.values(measurer.network(*pairs[number]), about)
+
+    names = [f"{number}-{file.stem}" for number, (file, _) in enumerate(pairs)]
+    rows = measure_each(names, of_pair, unfinished)
+    about = {
+        **{"experiment": key, "name": key, "scale": "own", "title": f"Networks of {how.model}"},
+        **{"data": Path(how.data).name, "model": how.model, "sample_seed": how.arguments.seed},
+        **{"families": list(how.families), "trained": "elsewhere", "evidence": OWN},
+    }
+    return of_networks([*enumerate(rows)], records, about)
+
+
+def measured(settings: Mapping[str, Any], inputs: Any, device: str) -> Row:
+    """Some families on one network of a study, and what is known of it.
+
+    settings, inputs: those of a job of the workflow.
+    """
+    how = dict(settings)
+    hyperparameters, data = how.pop("hyperparameters"), how.pop("data")
+    for name in ("content", "outcomes"):  # of a folder, for Snakemake alone; of the training
+        how.pop(name, None)
+    if "data" in inputs.keys():  # noqa: SIM118 - Snakemake's lists of names are no mappings
+        data = inputs.data
+    elif ":" not in data:
+        data = str(studies()[how["study"]] / data)
+    given, options = how.pop("arguments"), tuple(how.pop("options").items())
+    arguments = Arguments(**{**given, "memory": given["memory"] or BUDGET})
+    changed = {"data": data, "arguments": arguments, "device": device, "options": options}
+    measurer = Measurer(Measurement(**{**how, **changed}))
+    network = measurer.network(Path(inputs.weights), hyperparameters)
+    (row,) = measure_each([inputs.weights], lambda _, about: measurer.values(network, about))
+    return row
+
+
+class Measurer:
+    """Measures networks one after the other on the same samples.
+
+    Raises `MeasureError` or `DataError` for samples or a function that cannot be had.
+    """
+
+    def __init__(self, how: Measurement) -> None:
+        if how.device == "cuda" and not torch.cuda.is_available():
+            raise MeasureError("device is cuda: torch sees no GPU; measure on the CPU")
+        self.how = how
+        self.parts = parts_of_data(how.data, how.scaling, how.study, how.resize)
+        for name, part in self.parts.items():
+            _check_classes(part, how, name)
+        self.build = function_of(how.model, "--model", how.study)
+
+    def network(self, file: Path, hyperparameters: Mapping[str, Any]) -> nn.Module:
+        """The network of a file, in evaluation mode; `MeasureError` if they do not fit."""
+        how = self.how
+        given = accepted_arguments(self.build, how.model, file, hyperparameters)
+        network = called(self.build, "--model", how.model, how.study, given)
+        if not isinstance(network, nn.Module):
+            what = type(network).__name__
+            raise MeasureError(f"--model {how.model} returned {what}, not a torch Module")
+        try:
+            network.load_state_dict(load_state(file))
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())[:300]
+            raise MeasureError(f"{file} does not fit {how.model}: {reason}") from None
+        return network.eval()
+
+    def values(self, network: nn.Module, about: dict[str, Any]) -> Values:
+        """The quantities of a network.  about: to which what is known of it is added."""
+        how, train = self.how, self.parts["train"]
+        about["parameters"] = sum(p.numel() for p in network.parameters())
+        about["samples"] = min(how.arguments.samples or len(train), len(train))
+        chosen = train.subset(about["samples"], how.arguments.seed)
+        classes = chosen.targets is not None and not chosen.targets.is_floating_point()
+        loss = about["loss"] = how.loss or ("cross-entropy" if classes else "half-mse")
+        report = measure(
+            network.to(how.device),
+            chosen.inputs,
+            chosen.targets,
+            families=list(how.families),
+            loss=loss,
+            **asdict(how.arguments),
+            **dict(how.options),
+        )
+        kept = [name for name in report.data_vars if "sample" not in report[name].dims]
+        values = {str(name): report[name].values.astype(float) for name in kept}
+        about["described"] = {str(n): {**report[n].attrs, "dims": [*report[n].dims]} for n in kept}
+        dims = {str(dim) for name in kept for dim in report[name].dims}
+        about["coordinates"] = {dim: report[dim].values.tolist() for dim in dims}
+        if not how.performance or chosen.targets is None:
+            return values
+        return performance(network, self.parts, how, about) | values
+
+
+def accepted_arguments(
+    build: Callable[..., Any], model: str, file: Path, hyperparameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Those hyper-parameters that a function takes; `MeasureError` if it needs others."""
+    taken = inspect.signature(build).parameters.values()
+    names = {parameter.name for parameter in taken}
+    if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in taken):
+        hyperparameters = {k: v for k, v in hyperparameters.items() if k in names}
+    lacking = [
+        parameter.name
+        for parameter in taken
+        if parameter.default is inspect.Parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        and parameter.name not in hyperparameters
+    ]
+    if lacking:
+        raise MeasureError(
+            f"--model {model} needs {lacking[0]}, which is no hyper-parameter of "
+            f"{file.name}; give it a default, or a column in --runs"
+        )
+    return dict(hyperparameters)
+
+
+def _check_classes(part: Part, how: Measurement, name: str) -> None:
+    if part.targets is None or part.targets.is_floating_point():
+        return
+    classes = part.targets[part.targets != how.arguments.ignore_index]
+    if classes.numel() and int(classes.min()) < 0:
+        raise DataError(
+            f"{how.data}: {name} has the target {int(classes.min())}; they must be classes from 0 "
+            f"on, or {how.arguments.ignore_index}, which does not count"
+        )
+
+
+def performance(
+    network: nn.Module, parts: Mapping[str, Part], how: Measurement, about: dict[str, Any]
+) -> dict[str, np.ndarray]:
+    """Losses and errors on whole training and test sets."""
+    described: dict[str, Any] = about["described"]
+    loss = with_options(about["loss"], dict(how.options))
+    values: dict[str, float] = {}
+    for name, part in parts.items():
+        if part.targets is None:
+            continue
+        evaluated = _on_part(network, part, loss, how)
+        values |= {f"{name}_{kind}": value for kind, value in evaluated.items()}
+        for kind in evaluated:
+            words = f"mean {about['loss']} of" if kind == "loss" else f"{kind} on"
+            units = "" if kind == "loss" else "%"
+            long_name = f"{words} all {name} samples"
+            described[f"{name}_{kind}"] = {"long_name": long_name, "units": units}
+    for kind, units in (("error", "%"), ("loss", "")):
+        if f"test_{kind}" in values and f"train_{kind}" in values:
+            values[f"{kind}_gap"] = values[f"test_{kind}"] - values[f"train_{kind}"]
+            long_name = f"test {kind} - training {kind}"
+            described[f"{kind}_gap"] = {"long_name": long_name, "units": units}
+    for each in described.values():
+        each.setdefault("dims", [])
+    return {name: np.array(value) for name, value in values.items()}
+
+
+@torch.no_grad()
+def _on_part(
+    network: nn.Module, part: Part, given: Loss | Function, how: Measurement
+) -> dict[str, float]:
+    """The loss of a network on all samples; of classes also accuracy and error in %.
+
+    Of sequences and maps they are those of positions.
+    """
+    arguments = replace(how.arguments, samples=None)
+    ready = made_ready(network, part.inputs, part.targets, given, arguments)
+    samples, loss, targets = ready.samples, ready.loss, ready.targets
+    labels = samples.labels if samples.position_labels is None else samples.position_labels
+    total, right, counted = 0.0, 0, 0
+    size = EVALUATED[samples.inputs.device.type]
+    for rows in torch.arange(len(samples.inputs)).split(size):
+        outputs = ready.model(samples.inputs[rows].clone())
+        total += float(loss.values(outputs, targets[rows].to(outputs)).sum())
+        if labels is not None:
+            scores = outputs.unflatten(1, (-1, ready.outputs.classes or outputs.shape[1]))
+            wanted = labels[rows].view(len(rows), -1)
+            right += int((scores.argmax(2) == wanted).sum())
+            counted += int((wanted >= 0).sum())
+    values = {"loss": total / (1 if loss.summed else len(samples.inputs))}
+    if counted:
+        values |= {"accuracy": 100 * right / counted, "error": 100 - 100 * right / counted}
+    return values
