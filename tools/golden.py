@@ -46,7 +46,7 @@ def compute(folder: str, papers: list[str]) -> None:
 def _compute(folder: str, scale: str, target: str) -> None:
     from flatlab.core import store
     from flatlab.lab import claims
-    from flatlab.lab import figures as plotting
+    from flatlab.lab.figures import render as plotting
 
     place = plan.published_at(scale)
     figure = next(each for each in plan.figures() if each.target == target)

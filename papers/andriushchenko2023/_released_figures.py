@@ -3,7 +3,7 @@
 from typing import Any
 
 from flatlab.lab.figures import captions
-from flatlab.lab.plan import Intervals, SharpnessGrid
+from flatlab.lab.plan import RankTable, SharpnessGrid
 from flatlab.lab.plan.declarations import Declaration
 from flatlab.papers.andriushchenko2023._names import (
     AVERAGE_NORMALIZED,
@@ -104,10 +104,10 @@ def with_gaps(experiment: str, **looks: Any) -> SharpnessGrid:
 
 def ranks(
     experiments: tuple[str, ...], sets: dict[str, str], printed: Any, of: str, height: float
-) -> Intervals:
+) -> RankTable:
     """Every definition at every radius, beside a table of the paper."""
     labels = {name: sets[name.partition(" ")[2]] for name in columns(sets, "error")}
-    return Intervals(
+    return RankTable(
         experiments,
         columns=tuple(labels),
         labels=labels,

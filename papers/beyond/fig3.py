@@ -2,10 +2,9 @@
 
 import pandas as pd
 
-from flatlab.lab.figures.axes import log_spaced
 from flatlab.lab.figures.labels import headings
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import KINDS
+from flatlab.lab.figures.style import KINDS, log_spaced
 from flatlab.lab.tables.columns import Column
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.lab.tables.selection import measured, through_training

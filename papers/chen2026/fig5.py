@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.lab.figures.axes import plain_numbers
 from flatlab.lab.figures.labels import title_of
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import correlation, letters
+from flatlab.lab.figures.style import correlation, letters, plain_numbers
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.stats.correlation import Correlations
 

@@ -17,8 +17,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.lab.figures import axes as scaled
-from flatlab.lab.figures.axes import log_spaced
+from flatlab.lab.figures import style
 from flatlab.lab.figures.labels import NAMES, in_words, label_of, title_of, without_common
 from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import (
@@ -28,6 +27,7 @@ from flatlab.lab.figures.style import (
     counted,
     legend,
     letters,
+    log_spaced,
     look_of_settings,
 )
 from flatlab.lab.tables import selection
@@ -184,8 +184,8 @@ def draw_panels(
         if not np.isfinite(here["median"]).any():
             ax.text(0.5, 0.5, "no values", transform=ax.transAxes, ha="center", color="0.5")
         ax.set_title(title, loc="left")
-        scaled.of_medians(ax, (curves if shared else here)["median"])
-        unit = scaled.of_iterations(ax, iterations)
+        style.of_medians(ax, (curves if shared else here)["median"])
+        unit = style.of_iterations(ax, iterations)
     letters(axes[: len(panels)] if len(panels) > 1 else [])
     fig.supxlabel(unit, fontsize=6.5)
     legend(fig, **_entries(curves, line, known, names, marks=len(windows) > 0))

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from flatlab.lab.figures import labels, style
-from flatlab.lab.figures.axes import limit
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import OTHER_KINDS
+from flatlab.lab.figures.style import OTHER_KINDS, limit
 from flatlab.lab.tables.networks import ResultTables
 
 MATRICES = ("rho", "low", "high")

@@ -6,7 +6,6 @@ from typing import Any
 
 import pandas as pd
 
-from flatlab.lab.figures import axes as scaled
 from flatlab.lab.figures import labels, style
 from flatlab.lab.figures.points import OfSettings, Panel, draw_panels
 from flatlab.lab.figures.render import Settings
@@ -62,8 +61,8 @@ def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
 
 def _finish(ax: Any, panel: Panel, narrow: bool) -> None:
     """Room for the correlation, which stands in the panel."""
-    scaled.limit(ax, "x", panel.points["x"], ticks=4)
-    scaled.limit(ax, "y", panel.points["y"], headroom=style.HEADROOM / 2, ticks=4)
+    style.limit(ax, "x", panel.points["x"], ticks=4)
+    style.limit(ax, "y", panel.points["y"], headroom=style.HEADROOM / 2, ticks=4)
     x_title, y_title = panel.titles
     ax.set_xlabel(x_title, fontsize=6.5)
     ax.set_ylabel(y_title)

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from flatlab.lab.figures import axes as scaled
 from flatlab.lab.figures import style
 from flatlab.lab.figures.labels import label_of, values_in_words
 from flatlab.lab.figures.render import Settings
@@ -157,12 +156,12 @@ def scales(ax: Any, panel: Panel, positive: bool, ticks: int = 3) -> None:
         ax.set_yscale("log")
     if "x" in panel.logarithmic and positive:
         ax.set_xscale("log")
-    scaled.plain_numbers(ax)
+    style.plain_numbers(ax)
     ax.grid(which="major", lw=0.3, color="0.9")
     if ax.get_xscale() == "log":
-        scaled.few_labels(ax.xaxis, x)
+        style.few_labels(ax.xaxis, x)
     elif "x" not in panel.logarithmic:
-        scaled.limit(ax, "x", x, ticks=ticks)
+        style.limit(ax, "x", x, ticks=ticks)
         ax.ticklabel_format(axis="x", scilimits=(-2, 4), useMathText=True)
         ax.xaxis.get_offset_text().set_fontsize(6)
     elif (size := x[x != 0].abs()).size:  # averages may be negative

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.lab.figures import axes as scaled
+from flatlab.lab.figures import style
 from flatlab.lab.figures.labels import WORDS, label_of
 from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import counted, in_order, legend, letters
@@ -60,12 +60,12 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         here = frame[(frame["quantity"] == quantity) & (frame["along"] == name)]
         if quantity in figure["logarithmic"] and (here["y"] > 0).any():
             ax.set_yscale("log")
-            scaled.plain_numbers(ax)
+            style.plain_numbers(ax)
         for value, look in looks.items():
             _means(ax, here[here["line"] == value], look.options)
         _hyperparameter(ax, sorted(set(here["x"])), figure["along"][name][1])
         rows = frame[frame["quantity"] == quantity] if len(along) > 1 else here
-        scaled.span(ax, rows["y"].astype(float), factor=1.2)  # an interval may reach beyond it
+        style.span(ax, rows["y"].astype(float), factor=1.2)  # an interval may reach beyond it
         if here.empty:
             ax.text(0.5, 0.5, "no networks", transform=ax.transAxes, ha="center", color="0.5")
         ax.set(xlabel=along[name][0], ylabel=label_of(figure, quantity))
@@ -97,4 +97,4 @@ def _hyperparameter(ax: Any, values: list[float], kind: str) -> None:
         ax.set_xscale("symlog", linthresh=min(positive), linscale=0.5)
     elif kind == "logarithmic":
         ax.set_xscale("log")
-    scaled.at_values(ax, values)
+    style.at_values(ax, values)

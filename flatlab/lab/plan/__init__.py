@@ -53,6 +53,7 @@ from flatlab.lab.plan.templates import (
     Pairs,
     Panel,
     Points,
+    RankTable,
     SharpnessGrid,
     Sweep,
 )
@@ -60,7 +61,7 @@ from flatlab.lab.plan.templates import (
 __all__ = [
     "FIGURE_KEY", "LOCAL_IMAGES", "PROOFS", "PUBLISHED", "RESULTS", "SCALES", "Config",
     "Curves", "CustomFigure", "Experiment", "Figure", "Intervals", "Lines", "Matrix", "Pairs",
-    "Panel", "Paper", "Plan", "PlanError", "PlannedJob", "Points", "ResultsFolder",
+    "Panel", "Paper", "Plan", "PlanError", "PlannedJob", "Points", "RankTable", "ResultsFolder",
     "SharpnessGrid", "Sweep", "as_published", "built_at", "check_known", "claims_code",
     "closest", "command", "convert", "describe", "experiment_keys",
     "figures", "fingerprint", "keys_of", "keys_of_kinds", "kind_of", "kinds", "load_config",

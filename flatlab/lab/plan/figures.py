@@ -87,7 +87,8 @@ class Figure(Strict, frozen=True, kw_only=True):
 
 RENAMED = (
     "of the templates, Lines with `quantities` is Curves and with `along` Sweep, Points with "
-    "`pairs` is Pairs and with `rows` SharpnessGrid, Own is CustomFigure; `parts` is `aliases`"
+    "`pairs` is Pairs and with `rows` SharpnessGrid, Intervals with `columns` is RankTable, "
+    "Own is CustomFigure; `parts` is `aliases`"
 )
 """What the author of an earlier study has to change in its figures.py."""
 

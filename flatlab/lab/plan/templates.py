@@ -1,11 +1,10 @@
 """The templates of figures: the records of `FIGURES` in `papers/<paper>/figures.py`.
 
-There are eight, each drawn by the module of `flatlab/lab/figures` of its name. That module also
+There are nine, each drawn by the module of `flatlab/lab/figures` of its name. That module also
 selects what is shown; for `Lines` and `Points`, `frame` of a module of the paper's folder does. A
 `CustomFigure` is drawn there, too.
 """
 
-import itertools
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -82,10 +81,6 @@ class Curves(Declaration, frozen=True, kw_only=True):
     until: dict[str, str | int | float] = {}
     share: Annotated[float, Meta(gt=0, le=1)] = 1.0
 
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        return self.quantities
-
 
 class Sweep(Declaration, frozen=True, kw_only=True):
     """Quantities at the end of training along hyper-parameters, a line per value of another.
@@ -107,10 +102,6 @@ class Sweep(Declaration, frozen=True, kw_only=True):
     line: str
     where: dict[str, str | int | float] = {}
     logarithmic: tuple[str, ...] = ()
-
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        return self.quantities
 
 
 class Lines(Declaration, frozen=True, kw_only=True):
@@ -160,10 +151,6 @@ class Pairs(Declaration, frozen=True, kw_only=True):
     pairs: Annotated[PairsOfQuantities, Meta(min_length=1)]
     across: Across = None
 
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        return tuple(itertools.chain(*self.pairs))
-
 
 class SharpnessGrid(Declaration, frozen=True, kw_only=True):
     """Sharpness on a logarithmic axis against errors, a row per definition, with Kendall's tau.
@@ -196,10 +183,6 @@ class SharpnessGrid(Declaration, frozen=True, kw_only=True):
     of_stand_ins: dict[str, str] = {}
     logarithmic: tuple[str, ...] = ()
     across: Across = None
-
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        return (*self.columns, *filter(None, (*self.groups, self.size, self.shade)))
 
 
 class Points(Declaration, frozen=True, kw_only=True):
@@ -236,42 +219,40 @@ class Points(Declaration, frozen=True, kw_only=True):
     shared: bool = False
     across: Across = None
 
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        return (*self.groups, *filter(None, [self.shade]))
-
 
 class Intervals(Declaration, frozen=True, kw_only=True):
-    """Correlations with their confidence intervals: with `pairs`, of quantities; with `columns`,
-    Kendall's tau of sharpness and errors for every definition and radius, beside the printed.
+    """Pearson's correlations at the end of training, with intervals, a column per experiment.
 
-    pairs: quantities to correlate at the end of training, grouped by the first of each pair, in a
-        column per experiment.
+    pairs: quantities to correlate, grouped by the first of each pair.
     aliases: other names of columns.
-    columns, of_stand_ins, at_most, groups, values: as in `SharpnessGrid`; taus of groups are in the
-        CSV alone.
+    """
+
+    DRAWN_BY = "intervals"
+    SIZE = (7.1, 4.2)
+
+    pairs: Annotated[PairsOfQuantities, Meta(min_length=1)]
+    aliases: Aliases = {}
+
+
+class RankTable(Declaration, frozen=True, kw_only=True):
+    """Kendall's tau of sharpness and errors for every definition and radius, beside the printed.
+
+    columns, of_stand_ins, aliases, at_most, groups, values: as in `SharpnessGrid`; taus of groups
+        are in the CSV alone.
     printed: what the paper prints, by experiment and definition: for each column, by radius. Where
         it prints a definition for an experiment, only such definitions are shown.
     """
 
-    DRAWN_BY = "intervals"
+    DRAWN_BY = "rank_table"
+    SIZE = (7.1, 8.2)
 
-    pairs: PairsOfQuantities = ()
+    columns: Annotated[tuple[str, ...], Meta(min_length=1)]
     aliases: Aliases = {}
-    columns: tuple[str, ...] = ()
     of_stand_ins: dict[str, str] = {}
     at_most: dict[str, float] = {}
     groups: tuple[str, ...] = ()
     values: dict[str, dict[str, str]] = {}
     printed: dict[str, dict[str, tuple[tuple[float, ...], ...]]] = {}
-
-    @property
-    def default_size(self) -> tuple[float, float]:
-        return (7.1, 4.2) if self.pairs else (7.1, 8.2)
-
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        return (*itertools.chain(*self.pairs), *self.columns)
 
 
 class Matrix(Declaration, frozen=True, kw_only=True):
@@ -288,10 +269,6 @@ class Matrix(Declaration, frozen=True, kw_only=True):
     quantities: Quantities
     seeds: tuple[int, ...] = ()
 
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        return self.quantities
-
 
 class CustomFigure(Declaration, frozen=True, kw_only=True):
     """A figure that no template draws: `papers/<paper>/<figure>.py` does, and says why.
@@ -304,13 +281,9 @@ class CustomFigure(Declaration, frozen=True, kw_only=True):
 
     columns: tuple[str, ...] = ()
 
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        return self.columns
-
 
 TEMPLATES: tuple[type[Declaration], ...] = (
     *(Curves, Sweep, Lines, Pairs, SharpnessGrid, Points),
-    *(Intervals, Matrix, CustomFigure),
+    *(Intervals, RankTable, Matrix, CustomFigure),
 )
 """What a paper and each of its figures declare in `papers/<paper>/figures.py`."""

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 from scipy.stats import kendalltau
 
-from flatlab.lab import figures, plan
+from flatlab.lab import plan
+from flatlab.lab.figures import render as figures
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond import fig4, fig5, fig6, fig7, fig8, fig9

@@ -8,7 +8,7 @@ import pytest
 
 from flatlab.lab import plan
 from flatlab.lab.claims import ResultTables, verify
-from flatlab.lab.figures import make
+from flatlab.lab.figures.render import make
 from flatlab.papers.chen2024.claims import CLAIMS as OF_2024
 from flatlab.papers.chen2026.claims import CLAIMS
 from flatlab.papers.chen2026.claims import CLAIMS as OF_2026

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from flatlab.lab import figures, plan
+from flatlab.lab import plan
+from flatlab.lab.figures import render as figures
 from flatlab.lab.tables.eligibility import NotEligible
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.macdonald2023 import fig32, norms

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab.lab import figures, plan
+from flatlab.lab import plan
 from flatlab.lab.claims import ResultTables, verify
+from flatlab.lab.figures import render as figures
 from flatlab.lab.tables.columns import Column
 from flatlab.papers.petzka2021.claims import CLAIMS
 from flatlab.papers.petzka2021.measures import MEASURES

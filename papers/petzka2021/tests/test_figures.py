@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from flatlab.lab import figures, plan
+from flatlab.lab import plan
 from flatlab.lab.figures import lines, render
+from flatlab.lab.figures import render as figures
 from flatlab.lab.kinds.simulation import tabulate
 
 mpl.use("Agg")

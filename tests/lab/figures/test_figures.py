@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from flatlab.core.schema import PlanError
-from flatlab.lab import figures as plotting
 from flatlab.lab import plan
 from flatlab.lab.figures import matrix, render, style
+from flatlab.lab.figures import render as plotting
 from flatlab.lab.figures.render import frame_of
 
 mpl.use("Agg")

@@ -13,10 +13,9 @@ from PIL import Image
 from scipy.stats import kendalltau
 
 from flatlab.core.schema import PlanError
-from flatlab.lab import figures as plotting
 from flatlab.lab import plan
-from flatlab.lab.figures import axes as scaled
-from flatlab.lab.figures import intervals, sharpness_grid
+from flatlab.lab.figures import rank_table, sharpness_grid, style
+from flatlab.lab.figures import render as plotting
 from flatlab.lab.figures.labels import definition_in_words
 from flatlab.lab.figures.points import groups_of
 from flatlab.lab.figures.render import frame_of
@@ -38,7 +37,7 @@ PANELS = plan.SharpnessGrid(
     KEY, rows=(("worst-adaptive-linf", 1),), size="sam_radius", **SHARED, **ABOUT
 )
 PRINTED = {name: ((0.5, -0.5), (-0.5, 0.5)) for name in DEFINITIONS}
-RANKS = plan.Intervals(KEY, printed={KEY: PRINTED}, **SHARED, **ABOUT)
+RANKS = plan.RankTable(KEY, printed={KEY: PRINTED}, **SHARED, **ABOUT)
 
 
 def table():
@@ -213,12 +212,12 @@ def test_ranks_have_a_row_per_definition_radius_test_set_and_group():
 def test_the_picture_of_ranks_shows_the_numbers_and_marks_the_signs():
     figure = settings(RANKS)
     frame = frame_of(figure, {KEY: table()})
-    axes = drawn(intervals, frame, figure).axes
+    axes = drawn(rank_table, frame, figure).axes
     for ax, y in zip(axes, RANKS.columns, strict=True):
         rows = frame[(frame["ordinate"] == y) & (frame["group"] == "")]
         shown = {(t.get_text(), t.get_color()) for t in ax.texts}
         for _, row in rows.iterrows():
-            color = intervals.SAME if row["tau"] * row["paper"] > 0 else intervals.OTHER
+            color = rank_table.SAME if row["tau"] * row["paper"] > 0 else rank_table.OTHER
             assert (f"{row['tau']:.2f}".replace("-", "−"), color) in shown
             points = [line.get_xydata()[0, 0] for line in ax.lines if line.get_color() == color]
             assert row["tau"] in points
@@ -226,9 +225,9 @@ def test_the_picture_of_ranks_shows_the_numbers_and_marks_the_signs():
 
 def test_several_experiments_have_their_names_above_their_rows():
     other = table().assign_attrs(name="other-grid", experiment="recipes-vit-grid")
-    declared = plan.Intervals((KEY, "recipes-vit-grid"), **SHARED, **ABOUT)
+    declared = plan.RankTable((KEY, "recipes-vit-grid"), **SHARED, **ABOUT)
     frame = frame_of(settings(declared), {KEY: table(), "recipes-vit-grid": other})
-    texts = [t.get_text() for t in drawn(intervals, frame, settings(declared)).axes[0].texts]
+    texts = [t.get_text() for t in drawn(rank_table, frame, settings(declared)).axes[0].texts]
     headings = [text for text in texts if "networks" in text]
     assert headings == [
         f"ResNet on images of digits ({n}), 35 networks" for n in (KEY, "recipes-vit-grid")
@@ -272,7 +271,7 @@ def test_definitions_have_words_and_too_few_networks_no_tau():
 def test_large_numbers_on_a_logarithmic_axis_are_powers_of_ten():
     ax = Figure().subplots()
     ax.set(xscale="log", xlim=(0.001, 1e8))
-    scaled.plain_numbers(ax)
+    style.plain_numbers(ax)
     labels = [ax.xaxis.get_major_formatter()(x) for x in (0.001, 10000.0, 1e5, 1e7)]
     assert labels == ["0.001", "10000", "$10^{5}$", "$10^{7}$"]
     ax.set_xlim(4e5, 2.5e6)

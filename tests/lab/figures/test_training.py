@@ -13,12 +13,12 @@ from matplotlib.figure import Figure
 
 from flatlab.core.registry import imported, keys_of
 from flatlab.core.schema import PlanError
-from flatlab.lab import figures as plotting
 from flatlab.lab import plan
 from flatlab.lab.figures import curves as template
 from flatlab.lab.figures import intervals, labels, pairs, render, style
-from flatlab.lab.figures.axes import log_spaced
+from flatlab.lab.figures import render as plotting
 from flatlab.lab.figures.render import frame_of
+from flatlab.lab.figures.style import log_spaced
 from flatlab.lab.plan.declarations import labels_of
 from flatlab.lab.tables.networks import Networks
 from flatlab.lab.tables.selection import end_of_training, through_training
