@@ -280,26 +280,14 @@ class OfFactors:
         return handles
 
     def _levels(self) -> list[tuple[str, str, str, float]]:
-        """The same for each level of the first hyper-parameter, a colour, and of the last one."""
-        names, ms = self.figure["groups"], LARGEST
-        first, last = names[:1], names[1:]
-        return [
-            *(
-                (
-                    values_in_words(self.figure, {name: level}),
-                    self.colors[n % len(self.colors)],
-                    "o",
-                    ms,
-                )
-                for name in first
-                for n, level in enumerate(self.levels[name])
-            ),
-            *(
-                (values_in_words(self.figure, {name: level}), "0.4", MARKERS[n % len(MARKERS)], ms)
-                for name in last
-                for n, level in enumerate(self.levels[name])
-            ),
-        ]
+        """The same for each level of the first hyper-parameter, a colour, and of a second one."""
+        handles = []
+        for second, name in enumerate(self.figure["groups"]):
+            for n, level in enumerate(self.levels[name]):
+                color, marker = self.colors[n % len(self.colors)], MARKERS[n % len(MARKERS)]
+                look = ("0.4", marker) if second else (color, "o")
+                handles.append((values_in_words(self.figure, {name: level}), *look, LARGEST))
+        return handles
 
 
 def groups_of(frame: pd.DataFrame, by: Sequence[str]) -> dict[tuple[object, ...], pd.DataFrame]:

@@ -181,14 +181,15 @@ def shown(figure: Mapping[str, Any], table: xr.Dataset) -> xr.Dataset:
     that were measured through training.
     """
     from flatlab.lab.figures.labels import of_architecture
-    from flatlab.lab.tables.selection import of_seeds, of_settings, with_trajectories
+    from flatlab.lab.tables.networks import Networks
+    from flatlab.lab.tables.selection import with_trajectories
 
     where, seeds = figure.get("where", {}), figure.get("seeds", ())
     if not where and not seeds and not figure["through_training"]:
         return table
-    chosen = of_settings(with_trajectories(table) if figure["through_training"] else table, where)
-    if seeds:
-        chosen = of_seeds(chosen, seeds)
+    table = with_trajectories(table) if figure["through_training"] else table
+    networks = Networks.of("", table).where(**where, **({"seed": seeds} if seeds else {}))
+    chosen = table.isel(run=networks.chosen)
     if "not_converged" in table.attrs:
         slow = int((chosen["ended"].values == "finished").sum())
         chosen = chosen.assign_attrs(not_converged=slow)

@@ -8,8 +8,8 @@ fingerprint of the code has them.
 
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, get_args
+from collections.abc import Iterable
+from typing import Any, get_args
 
 from flatlab.core.schema import EVIDENCE
 from flatlab.lab.verdict_files import ClaimRecord, EvidenceEntry, FigureVerdicts, all_claims
@@ -35,11 +35,23 @@ Rows = list[list[str]]
 ESTIMANDS = ("over all networks", "within settings", "adjusted for the training loss")
 
 NUMBERS = """\
-{% for head, rows in tables %}<table class="numbers"><tr>
-{%- for name in head %}<th>{{ name }}</th>{% endfor %}</tr>
-{% for row in rows %}<tr>{% for cell in row %}<td>
-{%- if cell.judged %}<b>{{ cell.text }}</b>{% else %}{{ cell.text }}{% endif %}
-{%- if cell.opposite %} <mark>other sign</mark>{% endif %}</td>{% endfor %}</tr>
+{%- macro short(x) %}{{ "–" if x is none else "%.3g" | format(x) }}{% endmacro -%}
+{%- macro estimate(e) -%}
+{%- if "of" in e %}{{ e.violations }} of {{ e.of }} values violate it{% endif -%}
+{%- if "value" in e %}{{ short(e.value) }}{% endif -%}
+{%- if "low" in e %} [{{ short(e.low) }}, {{ short(e.high) }}]{% endif -%}
+{%- if "n" in e %} n {{ e.n }}{% endif -%}
+{%- endmacro -%}
+{% for between, entries in groups %}<table class="numbers"><tr><th>quantity</th><th>claim</th>
+{%- for name in estimands if between %}<th>{{ name }}</th>
+{%- else %}<th>estimate</th><th>of</th>{% endfor %}</tr>
+{% for e in entries %}<tr><td>{{ e.quantity }}</td><td>{{ e.claim }}</td>
+{%- for name in estimands if between %}{% set other = e.get("beside", {}).get(name, {}) %}<td>
+{%- if name != e.estimand %}{{ estimate(other) }}
+{%- if e.claim != reported and (other.get("value") or 0) * (e.value or 0) < 0 -%}
+{{ " " }}<mark>other sign</mark>{% endif %}
+{%- elif e.claim != reported %}<b>{{ estimate(e) }}</b>{% else %}{{ estimate(e) }}{% endif %}</td>
+{%- else %}<td>{{ estimate(e) }}</td><td>{{ e.get("estimand", "") }}</td>{% endfor %}</tr>
 {% endfor %}</table>{% endfor %}"""
 
 PAGE = """\
@@ -213,19 +225,6 @@ def _number(count: int) -> str:
     return str(count or "")
 
 
-class Cell(NamedTuple):
-    """A cell of a table of numbers.
-
-    text: what it says.
-    judged: whether the claim was judged by it; it is bold.
-    opposite: whether its sign is another one than that of the judged number.
-    """
-
-    text: str
-    judged: bool = False
-    opposite: bool = False
-
-
 @functools.cache
 def _template(source: str) -> Any:
     from jinja2 import Environment, StrictUndefined
@@ -241,47 +240,8 @@ def as_html(board: Board) -> bytes:
 
 def numbers(evidence: Iterable[EvidenceEntry]) -> str:
     """Tables of comparisons in HTML: those of correlations between networks by estimand."""
-    groups = itertools.groupby(evidence, lambda entry: entry.get("estimand") in ESTIMANDS)
-    tables = []
-    for between_networks, entries in groups:
-        columns = ESTIMANDS if between_networks else ("estimate", "of")
-        rows = [
-            [
-                Cell(entry["quantity"]),
-                Cell(entry["claim"]),
-                *(_estimands(entry) if between_networks else _alone(entry)),
-            ]
-            for entry in entries
-        ]
-        tables.append((("quantity", "claim", *columns), rows))
-    shown: str = _template(NUMBERS).render(tables=tables)
+    grouped = itertools.groupby(evidence, lambda entry: entry.get("estimand") in ESTIMANDS)
+    groups = [(between, [*entries]) for between, entries in grouped]
+    words = {"estimands": ESTIMANDS, "reported": REPORTED}
+    shown: str = _template(NUMBERS).render(groups=groups, **words)
     return shown
-
-
-def _alone(entry: EvidenceEntry) -> Iterator[Cell]:
-    yield Cell(_estimate(entry))
-    yield Cell(entry.get("estimand", ""))
-
-
-def _estimands(entry: EvidenceEntry) -> Iterator[Cell]:
-    """A correlation by estimand."""
-    judged = entry["claim"] != REPORTED
-    for name in ESTIMANDS:
-        if name == entry["estimand"]:
-            yield Cell(_estimate(entry), judged)
-            continue
-        other = entry.get("beside", {}).get(name, {})
-        opposite = judged and (other.get("value") or 0) * (entry["value"] or 0) < 0
-        yield Cell(_estimate(other), opposite=opposite)
-
-
-def _estimate(entry: Mapping[str, Any]) -> str:
-    """`value [low, high] n` as far as there is any; of an inequality for all values, violations."""
-    shown = [f"{entry['violations']} of {entry['of']} values violate it"] if "of" in entry else []
-    shown += [_short(entry["value"])] if "value" in entry else []
-    shown += [f"[{_short(entry['low'])}, {_short(entry['high'])}]"] if "low" in entry else []
-    return " ".join([*shown, f"n {entry['n']}"] if "n" in entry else shown)
-
-
-def _short(number: float | None) -> str:
-    return "–" if number is None else f"{number:.3g}"

@@ -152,7 +152,7 @@ def at_time(
         if "fitted" not in table.coords:
             raise UnknownColumn("", "fitted", table.coords)
         return at_first_fit(table, samples)
-    curves = of_samples(through_training(table, None, False, transformation), samples)
+    curves = of_samples(through_training(table, False, transformation), samples)
     if time in EXTREMES:
         most, first = curves.max("checkpoint"), curves.isel(checkpoint=0)
         return EXTREMES[str(time)](most, first)

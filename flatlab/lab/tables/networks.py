@@ -191,7 +191,7 @@ class Networks:
     def runs(self) -> xr.Dataset:
         """Their part of the table, at all checkpoints and on all sample sets."""
         chosen = self.table.isel(run=np.flatnonzero(self.chosen))
-        return through_training(chosen, None, False, self.transformation)
+        return through_training(chosen, False, self.transformation)
 
     def series(self, name: str) -> Array:
         """A column at all checkpoints: (networks, checkpoints)."""

@@ -135,7 +135,8 @@ def test_vertical_marks_stand_where_interpolation_begins(tables):
     assert marks == {(begins, style.SETTINGS[setting].color) for begins, setting in expected}
     for begins, setting in zip(windows["iteration"], windows["setting"], strict=True):
         lr, batch = (float(part.split()[-1]) for part in setting.split(", "))
-        chosen = through_training(tables["mlp-grid"], {"lr": lr, "batch_size": batch})
+        networks = Networks.of("mlp-grid", tables["mlp-grid"])
+        chosen = networks.where(lr=lr, batch_size=batch).curves.runs
         loss = chosen["train_loss"].mean("run")
         assert begins == chosen["checkpoint"].values[(loss < 1e-2).values][0]
 
@@ -336,7 +337,8 @@ def test_figures_of_all_grids_show_each_of_them(tables):
 def test_the_stability_of_a_layer_is_its_sensitivity_over_its_bound(tables):
     runs = tables["vgg-grid"]
     frame = frame_of(declared("beyond_fig1"), {"vgg-grid": runs})
-    one = through_training(runs, {"lr": 0.2}).sel(samples="train", layer="conv2")
+    networks = Networks.of("vgg-grid", runs).where(lr=0.2)
+    one = networks.curves.runs.sel(samples="train", layer="conv2")
     ratio = (one["mls_per_layer"] / one["layer_bound"]).median("run")[1:]
     rows = frame[(frame["layer"] == "conv2") & (frame["row"] == "curve")]
     rows = rows[rows["setting"] == "learning rate 0.2, batch size 20"]

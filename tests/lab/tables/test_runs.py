@@ -12,12 +12,7 @@ from flatlab.core import store
 from flatlab.lab.tables.eligibility import shortfall
 from flatlab.lab.tables.networks import Networks
 from flatlab.lab.tables.runs import collect
-from flatlab.lab.tables.selection import (
-    end_of_training,
-    hyperparameters,
-    interpolation_begins,
-    through_training,
-)
+from flatlab.lab.tables.selection import end_of_training, hyperparameters, interpolation_begins
 from flatlab.stats import Correlations
 from tests.synthetic.curves import EVEN
 from tests.synthetic.curves import table as of_curves
@@ -264,7 +259,7 @@ def test_a_table_without_a_run_that_did_not_diverge_has_an_empty_end():
 def test_trends_are_of_the_first_five_seeds_that_did_not_diverge():
     runs = of_curves("vgg-grid")
     runs["diverged"][1] = True
-    chosen = through_training(runs, {"batch_size": 20, "lr": 0.05})
+    chosen = Networks.of("vgg-grid", runs).where(batch_size=20, lr=0.05).curves.runs
     assert list(chosen["seed"].values) == [0, 2, 3, 4]
     assert set(chosen["setting"].values) == {"lr0.05-b20"}
 
