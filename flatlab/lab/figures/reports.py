@@ -283,7 +283,7 @@ def frame_of(kind: str, reports: Reports, quantities: Sequence[str] = ()) -> pd.
     Raises `PlanError` where a report has no such picture, or no such quantity.
     """
     if kind not in KINDS:
-        raise PlanError(f"there is no picture {kind!r}; {closest(kind, list(KINDS))}")
+        raise PlanError(f"unknown picture {kind!r}; {closest(kind, list(KINDS))}")
     if quantities and "quantity" not in KINDS[kind].by:
         raise PlanError("this picture has no quantities to choose from; leave them out")
     parts = []
