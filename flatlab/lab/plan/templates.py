@@ -152,19 +152,33 @@ class Pairs(Declaration, frozen=True, kw_only=True):
     across: Across = None
 
 
-class SharpnessGrid(Declaration, frozen=True, kw_only=True):
-    """Sharpness on a logarithmic axis against errors, a row per definition, with Kendall's tau.
+class OfSharpness(Declaration, frozen=True, kw_only=True):
+    """What figures of sharpness by definition and radius, against errors, declare.
 
-    rows: definitions of sharpness and the numbers of their radii.
     columns: ordinates, for each experiment: quantities or hyper-parameters.
     aliases: other names of columns.
+    of_stand_ins: other labels, where networks and data stand in for the paper's.
     at_most: only networks for which these quantities are at most so large.
-    groups: hyper-parameters that colour and marker stand for; their combinations are groups, with
-        taus of their own.
+    groups: hyper-parameters; their combinations are groups, with taus of their own.
+    values: printed names of their values.
+    """
+
+    columns: Annotated[tuple[str, ...], Meta(min_length=1)]
+    aliases: Aliases = {}
+    of_stand_ins: dict[str, str] = {}
+    at_most: dict[str, float] = {}
+    groups: Annotated[tuple[str, ...], Meta(max_length=2)] = ()
+    values: dict[str, dict[str, str]] = {}
+
+
+class SharpnessGrid(OfSharpness, frozen=True, kw_only=True):
+    """Sharpness on a logarithmic axis against errors, a row per definition, with Kendall's tau.
+
+    Colour and marker stand for the `groups`.
+
+    rows: definitions of sharpness and the numbers of their radii.
     size: the hyper-parameter that the size of a marker stands for.
     shade: a number that colour stands for, in place of the first of `groups`.
-    values: printed names of their values.
-    of_stand_ins: other labels, where networks and data stand in for the paper's.
     logarithmic: columns with such an axis.
     across: panels side by side; a divisor of those of a row, if None all of it.
     """
@@ -173,14 +187,8 @@ class SharpnessGrid(Declaration, frozen=True, kw_only=True):
     BY_EXPERIMENT = True
 
     rows: Annotated[tuple[tuple[str, int], ...], Meta(min_length=1)]
-    columns: Annotated[tuple[str, ...], Meta(min_length=1)]
-    aliases: Aliases = {}
-    at_most: dict[str, float] = {}
-    groups: Annotated[tuple[str, ...], Meta(max_length=2)] = ()
     size: str = ""
     shade: str = ""
-    values: dict[str, dict[str, str]] = {}
-    of_stand_ins: dict[str, str] = {}
     logarithmic: tuple[str, ...] = ()
     across: Across = None
 
@@ -234,11 +242,11 @@ class Intervals(Declaration, frozen=True, kw_only=True):
     aliases: Aliases = {}
 
 
-class RankTable(Declaration, frozen=True, kw_only=True):
+class RankTable(OfSharpness, frozen=True, kw_only=True):
     """Kendall's tau of sharpness and errors for every definition and radius, beside the printed.
 
-    columns, of_stand_ins, aliases, at_most, groups, values: as in `SharpnessGrid`; taus of groups
-        are in the CSV alone.
+    Taus of `groups` are in the CSV alone.
+
     printed: what the paper prints, by experiment and definition: for each column, by radius. Where
         it prints a definition for an experiment, only such definitions are shown.
     """
@@ -246,12 +254,6 @@ class RankTable(Declaration, frozen=True, kw_only=True):
     DRAWN_BY = "rank_table"
     SIZE = (7.1, 8.2)
 
-    columns: Annotated[tuple[str, ...], Meta(min_length=1)]
-    aliases: Aliases = {}
-    of_stand_ins: dict[str, str] = {}
-    at_most: dict[str, float] = {}
-    groups: tuple[str, ...] = ()
-    values: dict[str, dict[str, str]] = {}
     printed: dict[str, dict[str, tuple[tuple[float, ...], ...]]] = {}
 
 
