@@ -305,18 +305,13 @@ def frame_of(kind: str, reports: Reports, quantities: Sequence[str] = ()) -> pd.
 
 
 def pictures(
-    kind: str,
-    reports: Reports,
-    quantities: Sequence[str] = (),
-    size_inches: tuple[float, float] | None = None,
-    title: str = "",
+    kind: str, reports: Reports, quantities: Sequence[str] = (), title: str = ""
 ) -> dict[str, bytes]:
     """The files of a picture by extension: pdf, svg, png, and csv of what is drawn.
 
     kind: one of `KINDS`.
     reports: by name; several are drawn beside each other.
     quantities: of a run or by layer, those that are drawn; all if empty.
-    size_inches: width and height; None: as many panels need.
     title: the headline; "": none.
 
     Raises `PlanError` as `frame_of` does.
@@ -326,7 +321,7 @@ def pictures(
     count = len(frame[list(how.by)].drop_duplicates()) if how.by else 1
     across = min(count, how.across)
     height = 0.5 + 2.2 * -(-count // across) + 0.5 * (count == 1)
-    size = size_inches or (max(4.0, how.width * across), height)
+    size = max(4.0, how.width * across), height
     return files_of(frame, size, lambda fig: draw(fig, frame, how, title))
 
 
