@@ -18,7 +18,7 @@ from flatlab.core import store
 from flatlab.lab import plan
 
 GROUP = "Look at results"
-INTERVALS = "intervals hold for all measures of a block at once; under ten networks there is none"
+INTERVALS = "intervals hold for all measures of a block at once; fewer than ten networks have none"
 COMPARED = ("data", "split", "sample_seed", "scaling", "loss", "precision", "flatlab_version")
 """Attributes in which reports agree if their numbers can be compared."""
 

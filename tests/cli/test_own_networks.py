@@ -199,7 +199,7 @@ TABLE = "table checkpoints/*.pt --model mine:build"
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        (f"{TABLE.replace('checkpoints', 'none')} --data data.npz", "no file is called like none/"),
+        (f"{TABLE.replace('checkpoints', 'none')} --data data.npz", "no file matches none/"),
         (f"{TABLE} --data data.npz --out a.csv", "a table is a .zarr.zip file"),
         (f"{TABLE} --data runs.csv2", "known data:"),
         ("table checkpoints/*.pt --model mine --data data.npz", "written module:function"),

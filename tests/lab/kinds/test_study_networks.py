@@ -214,7 +214,7 @@ def test_a_wrong_declaration_is_told_in_a_sentence(study, kind):
 @pytest.mark.parametrize(
     ("change", "runs", "sentence"),
     [
-        ({"files": "none/*.pt"}, None, "no file is called like none/*.pt"),
+        ({"files": "none/*.pt"}, None, "no file matches none/*.pt"),
         ({}, "file,lr\na.pt,0.1\n", "has no row for checkpoints/b.pt"),
         ({}, "file,lr\na.pt,0.1\nb.pt,\n", "lr of b.pt is missing"),
         ({}, "file,lr\na.pt,0.1\nb.pt\n", "row 2 has 1 of 2 columns"),

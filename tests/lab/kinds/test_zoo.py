@@ -257,24 +257,8 @@ def test_the_command_gives_both_quantities_with_errors_time_and_memory(imagenet,
     assert float(report["finite"]) == 1
 
 
-def test_images_of_other_classes_or_of_none_need_no_labels(imagenet, images, capsys):
-    """With the outputs themselves as targets, whatever folder the images lie in."""
+def test_images_without_classes_are_refused(imagenet, images, capsys):
     path = str(imagenet / "timm" / f"{NAME}.safetensors")
     arguments = ["measure", "--timm", NAME, "--weights", path, "--samples", "2", "--images"]
     assert main([*arguments, str(images / "cat")]) == 1
-    assert "have no labels; set own_targets: true" in capsys.readouterr().err
-    for folder in (images, images / "cat"):
-        assert main([*arguments, str(folder), "--options", "own_targets=true", *QUICK]) == 0
-        printed = capsys.readouterr().out
-        assert "adaptive_sharpness_error" in printed
-        assert "sample_accuracy" not in printed
-
-
-def test_a_zoo_is_measured_on_images_without_labels(imagenet, images, tmp_path):
-    families = {"adaptive": {**FAST, "own_targets": True}}
-    asked = settings(images=str(images / "dog"), families=families, samples=2)
-    found = measured(asked, imagenet, left(tmp_path)).sel(run=[NAME])
-    assert found["finite"].values == 1
-    assert np.isnan(found["sample_accuracy"].values)
-    about = {"data": "dogs", "training": "", "samples": 2, "stands_in_for": ""}
-    assert "accuracy" not in of_zoo([found], about).attrs["extent"]
+    assert "put them into a folder for each class" in capsys.readouterr().err
