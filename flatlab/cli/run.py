@@ -1,6 +1,6 @@
 """Train and measure packs of an experiment without Snakemake.
 
-For a machine with a GPU but no Snakemake, and for debugging. The files are those of the workflow,
+For a machine with a GPU but no Snakemake, and for debugging. The files equal the files of the workflow,
 which uses them as if it had made them.
 """
 
