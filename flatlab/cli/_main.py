@@ -47,8 +47,7 @@ EXAMPLES = {
 }
 WIDTH = 80
 GONE = {
-    "train": "an experiment of kind `loop` trains run by run with your function, and resumes "
-    "(docs/studies.md)",
+    "train": "an experiment with `from: function` trains run by run, and resumes (docs/studies.md)",
     "prove-equal": "in a clone of the project: python -m tools.prove_equal OLD_CHECKOUT",
 }
 """Commands that there were, and what to use instead."""

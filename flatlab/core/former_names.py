@@ -23,8 +23,8 @@ ROOMS = {
     "measuring": "metrics._checked:preflight metrics._loss_values:evaluate "
     "metrics._measure_pack:grid metrics._measure_transformed:transformed "
     "metrics._measure_zoo:networks metrics._quantity metrics._stacked:dataset",
-    "derivatives.checks": "derivatives.comparisons derivatives.culprits "
-    "derivatives.derivative_check derivatives.differences derivatives.evaluation_mode "
+    "derivatives.checks": "derivatives.comparisons "
+    "derivatives.derivative_check derivatives.differences "
     "derivatives.isolation",
     "derivatives.estimates": "derivatives.random_directions derivatives.random_perturbations "
     "derivatives.random_traces",

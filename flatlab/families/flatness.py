@@ -23,9 +23,8 @@ from torch import Tensor, nn
 from flatlab.core.errors import MeasureError
 from flatlab.core.forecast import Forecast
 from flatlab.core.schema import Key, Strict, closest, means
-from flatlab.derivatives.checks.evaluation_mode import check_mode
 from flatlab.derivatives.per_sample.memory import accuracy_of
-from flatlab.derivatives.per_sample.probe import Findings, probe
+from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.derivatives.second_order.layer_curvature import (
     ineligible_layers,
     largest_of_blocks,
@@ -108,7 +107,6 @@ class Options(Strict, frozen=True):
         Literal["auto", "exact", "random"],
         means("auto: random signs only where the network is curved and has over 1000 parameters"),
     ] = "auto"
-    hessian_probes: Annotated[int, means("random signs for traces", ge=2)] = 100
     accuracy: Annotated[
         Literal["exact", "auto"] | Annotated[float, Meta(gt=0, lt=1)],
         means(
@@ -124,6 +122,8 @@ CONSTANT = 1e-12
 """A feature counts as constant if its deviation is at most this share of its largest value."""
 BATCH = 500
 """Samples at a time for the features."""
+PROBES = 100
+"""Random signs for traces, unless an accuracy is wanted."""
 
 
 def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
@@ -143,8 +143,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """
     options: Options = settings.options
     loss = settings.loss_named(options.relative_flatness_loss)
-    check_mode(model)
-    findings = probe(model, samples.inputs)
+    findings = settings.findings(model, samples.inputs)
     ineligible = ineligible_layers(model, samples.inputs, findings)
     chosen = _chosen(options.flatness_layers, findings.layers, ineligible)
     if not chosen and "traces" not in options.flatness:
@@ -174,12 +173,12 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             loss,
             findings,
             options.hessian_traces,
-            options.hessian_probes,
+            PROBES,
             settings.seed,
             settings.batch_size,
             settings.progress,
             settings.step,
-            accuracy_of(options.accuracy, model, samples.inputs, settings.budget)[0],
+            accuracy_of(options.accuracy, findings, samples.inputs, settings.budget),
             settings.budget,
         )
         for end, part in (("", traced.values), ("_error", traced.errors)):

@@ -83,7 +83,7 @@ def test_an_unknown_command_is_an_error_and_one_that_is_gone_says_what_to_do(cap
         main(["sumary"])
     assert end.value.code == 2
     assert "summary" in capsys.readouterr().err
-    assert "an experiment of kind `loop`" in refusal("train", "mine:train", "--grid", "grid.csv")
+    assert "`from: function` trains" in refusal("train", "mine:train", "--grid", "grid.csv")
 
 
 def test_only_the_command_that_is_called_is_imported():

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
 from flatlab.core.forecast import Forecast
-from flatlab.derivatives.checks.evaluation_mode import check_samples
+from flatlab.derivatives.checks.isolation import check_samples
 from flatlab.derivatives.per_sample.forward_pass import (
     EVERYTHING,
     ForwardPass,
@@ -56,6 +56,7 @@ def derivatives(
     wanted: Wanted = EVERYTHING,
     budget: int | None = None,
     progress: bool = False,
+    findings: Findings | None = None,
 ) -> Derivatives:
     """Everything at once, in as many batches as memory requires.
 
@@ -69,6 +70,7 @@ def derivatives(
     budget: bytes for derivatives; None: the same on every machine. What one sample needs beyond it
         is computed in blocks of outputs, over and over: Gram matrices are all that is kept.
     progress: show a bar.
+    findings: of `probe`, on this network and these samples; None: it is asked.
 
     Call it inside `preserving_state`. Raises `MeasureError` if no exact result is possible.
 
@@ -81,8 +83,9 @@ def derivatives(
     >>> exact.sharpness.tolist(), exact.adaptive.tolist()  # |x|^2, and weighted by theta^2 = 4
     ([25.0], [100.0])
     """
-    check_samples(model, inputs)
-    findings = probe(model, inputs)
+    if findings is None:
+        check_samples(model, inputs)
+        findings = probe(model, inputs)
     if not fits(findings, inputs, budget):
         return in_blocks(
             model, inputs, findings, adaptive, corrected, loss, budget, progress, wanted

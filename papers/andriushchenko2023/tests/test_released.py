@@ -1,5 +1,6 @@
 """Zoos of published networks, from their files to the table; what a bad file says."""
 
+import fnmatch
 import json
 
 import numpy as np
@@ -10,12 +11,12 @@ from PIL import Image
 import flatlab
 from flatlab import data
 from flatlab.data._images import Images
-from flatlab.lab.tables.zoo import gather
-from flatlab.measuring import pretrained as _pretrained
-from flatlab.networks import _published
-from tests.data.sentences import HANS, LABELS, MNLI, tsv
-from tests.lab.kinds.zoo.surveys import FAMILIES, SHARPNESS, surveyed
-from tests.networks.published import Soup, small_bert
+from flatlab.lab.tables.runs import of_zoo
+from flatlab.networks import _published, _released
+from papers.andriushchenko2023.tests.published import Soup, small_bert
+from papers.andriushchenko2023.tests.sentences import HANS, LABELS, MNLI, tsv
+from tests.lab.kinds.experiments import load
+from tests.lab.kinds.surveys import FAMILIES, SHARPNESS, surveyed
 
 CLASSES = ["n01440764", "n01443537", "n01484850", "n01491361", "n01494475"]
 
@@ -47,19 +48,26 @@ def soups(tmp_path):
     return folder
 
 
-def of_soups(**changes):
-    pretrained = {
-        **{"networks": ["model_*"], "layout": "clip", "folder": "soups", "architecture": None},
-        **{"described": "hparam_info.json", "images": "train", "labels": [], "classes": 5},
-        **{"size_at_most": 384, **changes},
+@pytest.fixture(autouse=True)
+def _new_reading():
+    _released._pairs.cache_clear()
+
+
+def of_soups(images="train", classes=5, **arguments):
+    """Settings of a job.  arguments: of the function that loads the networks."""
+    arguments = {
+        **{"networks": ["model_*"], "layout": "clip", "described": "hparam_info.json"},
+        **arguments,
     }
     tests = {
         name: {"files": file, "where": {}}
         for name, file in {"test": "val", "shifted": "some"}.items()
     }
     return {
+        **{"from": "function", "study": "andriushchenko2023", "folder": "soups"},
+        **{"networks": "networks._released:networks", "arguments": arguments},
         **{"samples": 6, "seed": 0, "families": FAMILIES, "jobs": 1, "part": 0},
-        **{"pretrained": pretrained, "test_sets": tests},
+        **{"images": images, "classes": classes, "test_sets": tests},
         **{"hyperparameters": {"lr": "lr", "weight_decay": "wd"}, "levels": {}},
     }
 
@@ -81,7 +89,7 @@ def test_published_networks_are_measured_by_every_family(soups):
     for name in ("sharpness_at_radius", "sharpness_radius", "sharpness_at_radius_error"):
         np.testing.assert_array_equal(row[name].values, report[name].values)
     about = {"data": "made up", "training": "", "samples": 6, "hyperparameters": []}
-    extent = gather([table], about).attrs["extent"]
+    extent = of_zoo([table], about).attrs["extent"]
     assert extent.startswith("3 networks on made up, pretrained, 6 samples each; ")
 
 
@@ -137,10 +145,11 @@ def test_networks_of_sentences_are_measured_by_the_same_code(tmp_path):
     tsv(tmp_path / "mnli.tsv", columns[:3], [row for row in MNLI if row[2] != "-"])
     tsv(tmp_path / "hans.tsv", columns, HANS)
     asked = of_soups(
-        **{"networks": ["bert_*"], "layout": "bert", "folder": "berts", "described": None},
+        **{"networks": ["bert_*"], "layout": "bert", "described": None},
         **{"images": "mnli.tsv", "labels": LABELS, "classes": 3},
     )
     asked |= {
+        "folder": "berts",
         "hyperparameters": {},
         "samples": 3,
         "test_sets": {
@@ -160,6 +169,18 @@ def test_networks_of_sentences_are_measured_by_the_same_code(tmp_path):
     assert float(row["test_set_error"].sel(test_set="shifted")) == 100 * np.mean(wrong)
     assert float(row["train_error"]) == float(row["test_set_error"].sel(test_set="test"))
     (tmp_path / "hans.tsv").unlink()
-    _pretrained._pairs.cache_clear()
+    _released._pairs.cache_clear()
     with pytest.raises(data.DataError, match=r"hans\.tsv is missing; put the published sentences"):
         surveyed(asked, tmp_path)
+
+
+def test_hyperparameters_are_read_from_the_names_of_files():
+    name = "B_16-i21k-300ep-lr_0.001-aug_medium1-wd_0.03-do_0.1-sd_0.1--imagenet2012-steps_20k"
+    zoo = load("released-vit21k-zoo", "paper")
+    wanted = {**zoo.file.hyperparameters, "other": "x_(.)"}
+    assert _released.hyperparameters(f"{name}-lr_0.01-res_224", wanted, None) == {
+        **{"augmentation": "medium", "weight_decay": 0.03, "dropout": 0.1, "lr": 0.01},
+        "other": None,
+    }
+    (pattern,) = zoo.file.arguments["networks"]
+    assert fnmatch.fnmatch(f"{name}-lr_0.01-res_224.npz", pattern)

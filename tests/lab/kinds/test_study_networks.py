@@ -1,4 +1,4 @@
-"""Experiments of kind `files` and `loop`: a study's networks, from files or by its own loop."""
+"""Networks of a study: from files, or trained by its own function; what former names say."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from flatlab.core import store
 from flatlab.core.studies import use_studies
 from flatlab.lab import plan
 from flatlab.lab.tables.networks import Networks
-from tests.lab.kinds.user_networks.studies import declare, forget, made, planned, table_of
+from tests.lab.kinds.studies import declare, forget, made, planned, table_of
 
 MINE = """
 import pathlib
@@ -54,10 +54,12 @@ def samples():
 """
 MEASURE = {"families": ["geometry", "hessian"], "samples": 8}
 SHARED = {"title": "Mine", "model": "mine:build", "data": "mine:data", "measure": MEASURE}
-LOOP = {**SHARED, "kind": "loop", "train": "mine:train"}
+NETWORKS = {**SHARED, "kind": "networks"}
+LOOP = {**NETWORKS, "from": "function", "train": "mine:train"}
 LOOP |= {"settings": {"lr": [0.1, 0.5], "width": [4, 5]}, "seeds": ["0-2"]}
 LOOP |= {"exclude": [{"lr": 0.1, "width": 5}]}
-FILES = {**SHARED, "kind": "files", "files": "checkpoints/*.pt", "runs": "runs.csv"}
+FILES = {**NETWORKS, "from": "files", "files": "checkpoints/*.pt", "runs": "runs.csv"}
+ADAPTIVE = {"samples": 9, "seed": 1, "outputs": "sigmoid", "rho": 0.2}
 FIGURES = """
 from flatlab.lab.plan import Pairs, Paper
 
@@ -248,3 +250,23 @@ def test_what_does_not_fit_or_returns_something_else_loses_nothing(study, capsys
     declare("mine-files", FILES)
     assert main(["run", "mine-files"]) == 1
     assert "lr0.1-width4-s0.pt does not fit mine:build" in capsys.readouterr().err
+
+
+def test_former_kinds_and_keys_are_read_with_a_sentence_that_says_the_present_ones(study):
+    """In two ways: a loop as it was, and a zoo whose sections moved."""
+    present, planned_ = {**LOOP}, planned().experiment("mine-loop")
+    del present["from"]
+    declare("mine-loop", {**present, "kind": "loop"})
+    with pytest.warns(FutureWarning, match="kind loop is now kind: networks, from: function"):
+        former = planned().experiment("mine-loop")
+    assert former == planned_
+    zoo = {"title": "Mine", "name": "mine", "jobs": 2, "kind": "networks", "from": "timm"}
+    zoo |= {"networks": ["*vit*"], "images": "pictures", "classes": 3}
+    declare("mine-zoo", {**zoo, "measure": {"families": ["adaptive"], **ADAPTIVE}})
+    now = planned().experiment("mine-zoo")
+    pretrained = {key: zoo.pop(key) for key in ("networks", "images", "classes")}
+    del zoo["from"]
+    before = {**zoo, "kind": "zoo", "pretrained": pretrained, "samples": 9, "seed": 1}
+    declare("mine-zoo", {**before, "adaptive": {"outputs": "sigmoid", "rho": 0.2}})
+    with pytest.warns(FutureWarning, match="stand under measure"):
+        assert planned().experiment("mine-zoo") == now

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from flatlab.core import store
 from flatlab.core.resume_state import ResumeState
 from flatlab.lab.train import train_packs
-from flatlab.measuring import zoo as _measure_zoo
+from flatlab.measuring.networks import measure_networks
 
 RADII = {"worst-adaptive-linf": [0.01, 0.02], "average-normalized-linf": [0.1]}
 SHARPNESS = {"sharpness_radii": RADII, "sharpness_steps": 3, "sharpness_draws": 3}
@@ -14,7 +14,7 @@ FAMILIES = {"accuracy": {"more": ("errors", "gaps")}, "sharpness": SHARPNESS}
 
 def surveyed(settings, folder, files=None):
     left = ResumeState(folder / "unfinished", {})
-    return _measure_zoo.measure_zoo(settings, files, folder, left, "cpu")
+    return measure_networks(settings, files, folder, left, "cpu")
 
 
 def networks_of_a_grid(folder, raw, asked, seeds, **known):

@@ -10,10 +10,11 @@ from flatlab.data._tensors import prepare
 from flatlab.data.corruptions import test_set as corrupted_images
 from flatlab.families import accuracy
 from flatlab.losses import loss_of
-from flatlab.measuring import zoo as _measure_zoo
+from flatlab.measuring.dataset import Row
+from flatlab.measuring.networks import _joined
 from flatlab.measuring.quantity import settings_of
 from flatlab.networks import build
-from tests.lab.kinds.zoo.surveys import FAMILIES, SHARPNESS, networks_of_a_grid, surveyed
+from tests.lab.kinds.surveys import FAMILIES, SHARPNESS, networks_of_a_grid, surveyed
 from tests.lab.train import packs
 from tests.lab.train.packs import DATA
 
@@ -36,7 +37,8 @@ def of_grid(stripes, tmp_path):
     noisy |= {"source": "made", "seed": 0}
     sets = {"noisy": {"corrupted": noisy, "part": None}, "odd": {"corrupted": None, "part": "odd"}}
     settings = {
-        **{"samples": 6, "seed": 3, "families": FAMILIES, "networks": chosen, "test_sets": sets},
+        **{"samples": 6, "seed": 3, "families": FAMILIES, "test_sets": sets},
+        **{"from": "grid", "networks": chosen},
         **{"hyperparameters": {"lr": "lr", "strength": "augmentation"}},
         "levels": {"strength": ["weak", "none"]},
     }
@@ -80,8 +82,8 @@ def test_networks_with_other_layers_stand_in_one_table():
         about = {"network": "some", "failure": "", "parameters": 1, "pixels": 2}
         about |= {"run": f"n{number}", "hyperparameters": {}, "coordinates": {"layer": layers}}
         found = {"weight_norm": np.arange(len(layers)) + 10.0 * number, "mls": np.array(number)}
-        rows.append((found if layers else {}, about))
-    table = _measure_zoo._joined(rows, {"families": ["geometry"]})
+        rows.append(Row(found if layers else {}, about))
+    table = _joined(rows, {"families": ["geometry"]})
     assert table["layer"].values.tolist() == ["fc1", "fc2", "conv"]
     nan = np.nan
     expected = [[0, 1, nan], [nan, 11, 10], [nan, nan, nan]]

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from flatlab.data import DataError
 from flatlab.networks import _published as published
 from flatlab.networks import _timm
-from tests.networks.published import Soup, small_bert
+from papers.andriushchenko2023.tests.published import Soup, small_bert
 
 VIT = "test_vit"  # timm's own, for tests: 160 pixels
 

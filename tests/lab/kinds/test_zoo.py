@@ -14,11 +14,11 @@ from flatlab.core.resume_state import ResumeState
 from flatlab.data import DataError
 from flatlab.data._images import Images
 from flatlab.data._tensors import prepare
-from flatlab.lab.tables.zoo import gather
-from flatlab.measuring import zoo as _measure_zoo
+from flatlab.lab.tables.runs import of_zoo
+from flatlab.measuring import networks as measuring
 from flatlab.networks import _timm as networks
 from flatlab.networks import build
-from tests.lab.kinds.zoo.surveys import networks_of_a_grid
+from tests.lab.kinds.surveys import networks_of_a_grid
 from tests.lab.train import packs
 from tests.lab.train.packs import DATA
 
@@ -61,20 +61,19 @@ def settings(**changes):
         "families": {"adaptive": FAST},
         "jobs": 1,
         "part": 0,
-        "pretrained": {
-            "networks": "folder",
-            "images": "imagenet",
-            "classes": 1000,
-            "size_at_most": 384,
-            **{"layout": None, "folder": "timm", "labels": []},
-        },
+        "from": "timm",
+        "networks": "folder",
+        "images": "imagenet",
+        "classes": 1000,
+        "size_at_most": 384,
+        "folder": "timm",
         **changes,
     }
 
 
 def measured(settings, folder, unfinished):
     """The networks of a pack, whose weights come from elsewhere."""
-    return _measure_zoo.measure_zoo(settings, None, folder, unfinished, "cpu")
+    return measuring.measure_networks(settings, None, folder, unfinished, "cpu")
 
 
 def left(tmp_path):
@@ -109,7 +108,7 @@ def test_failures_are_recorded_and_the_job_goes_on(survey):
     assert reasons[1] == ""
     assert "cannot be read" in reasons[2]
     assert np.isfinite(found["normalized_mls"].values).tolist() == [False, True, False]
-    table = gather([found], {"data": "imagenet", "training": "", "samples": 4, "stands_in_for": ""})
+    table = of_zoo([found], {"data": "imagenet", "training": "", "samples": 4, "stands_in_for": ""})
     correct = f"{found['sample_accuracy'].values[1]:.0f}"
     extent = f"; accuracy {correct} to {correct} %; 2 could not be measured"
     assert table.attrs["extent"].endswith(extent)
@@ -131,10 +130,8 @@ def test_a_network_in_a_file_is_measured_with_its_own_transform(imagenet, survey
 def test_what_was_measured_is_not_measured_again(imagenet, survey, monkeypatch):
     whole, folder = survey
     calls = []
-    original = _measure_zoo.measure
-    monkeypatch.setattr(
-        _measure_zoo, "measure", lambda *a, **k: calls.append(1) or original(*a, **k)
-    )
+    original = measuring.measured
+    monkeypatch.setattr(measuring, "measured", lambda *a, **k: calls.append(1) or original(*a, **k))
     again = measured(settings(), imagenet, left(folder))
     assert not calls
     xr.testing.assert_identical(whole, again)
@@ -173,13 +170,14 @@ def of_grid(stripes, tmp_path):
     asked["network"] |= NETWORK
     asked["training"]["precision"] = "float32"
     chosen, files, weights = networks_of_a_grid(tmp_path, stripes, asked, (2, 1))
-    settings = {"samples": 4, "seed": 0, "families": {"adaptive": FAST}, "networks": chosen}
+    settings = {"samples": 4, "seed": 0, "families": {"adaptive": FAST}}
+    settings |= {"from": "grid", "networks": chosen}
     return settings, files, weights
 
 
 def test_networks_of_a_grid_are_measured_from_their_weights(of_grid, stripes, tmp_path):
     asked, files, (arrays, about) = of_grid
-    found = _measure_zoo.measure_zoo(asked, files, tmp_path, left(tmp_path), "cpu")
+    found = measuring.measure_networks(asked, files, tmp_path, left(tmp_path), "cpu")
     assert [*found["run"].values] == ["s2", "s1"]
     assert {*found["network"].values} == {"resnet10t"}
     splits = prepare(stripes, STRIPES, None, torch.float32)
@@ -198,7 +196,7 @@ def test_networks_of_a_grid_are_measured_from_their_weights(of_grid, stripes, tm
             assert float(row[f"{name}_accuracy"]) == pytest.approx(expected)
     about = {"data": "stripes", "training": "5 iterations", "samples": 4, "stands_in_for": ""}
     low, high = sorted(found["train_accuracy"].values)
-    extent = gather([found], about).attrs["extent"]
+    extent = of_zoo([found], about).attrs["extent"]
     assert extent.endswith(f"4 images each; training accuracy {low:.0f} to {high:.0f} %")
 
 
@@ -206,7 +204,7 @@ def test_weights_that_do_not_fit_are_a_failure_of_that_network_alone(of_grid, tm
     asked, files, _ = of_grid
     other = {"model": "resnet10t", "arguments": {"channels": [8, 8, 8, 8], "stem_width": 4}}
     asked["networks"][0]["network"] = {**NETWORK, "options": other}
-    found = _measure_zoo.measure_zoo(asked, files, tmp_path, left(tmp_path), "cpu")
+    found = measuring.measure_networks(asked, files, tmp_path, left(tmp_path), "cpu")
     assert str(found["failure"].values[0]).startswith("RuntimeError")
     assert found["failure"].values[1] == ""
     assert np.isfinite(found["adaptive_sharpness"].values).tolist() == [False, True]
@@ -259,25 +257,8 @@ def test_the_command_gives_both_quantities_with_errors_time_and_memory(imagenet,
     assert float(report["finite"]) == 1
 
 
-def test_images_of_other_classes_or_of_none_need_no_labels(imagenet, images, capsys):
-    """With the outputs themselves as targets, whatever folder the images lie in."""
+def test_images_without_classes_are_refused(imagenet, images, capsys):
     path = str(imagenet / "timm" / f"{NAME}.safetensors")
     arguments = ["measure", "--timm", NAME, "--weights", path, "--samples", "2", "--images"]
     assert main([*arguments, str(images / "cat")]) == 1
-    assert "have no labels; set own_targets: true" in capsys.readouterr().err
-    for folder in (images, images / "cat"):
-        assert main([*arguments, str(folder), "--options", "own_targets=true", *QUICK]) == 0
-        printed = capsys.readouterr().out
-        assert "adaptive_sharpness_error" in printed
-        assert "sample_accuracy" not in printed
-
-
-def test_a_zoo_is_measured_on_images_without_labels(imagenet, images, tmp_path):
-    chosen = {**settings()["pretrained"], "images": str(images / "dog")}
-    families = {"adaptive": {**FAST, "own_targets": True}}
-    asked = settings(pretrained=chosen, families=families, samples=2)
-    found = measured(asked, imagenet, left(tmp_path)).sel(run=[NAME])
-    assert found["finite"].values == 1
-    assert np.isnan(found["sample_accuracy"].values)
-    about = {"data": "dogs", "training": "", "samples": 2, "stands_in_for": ""}
-    assert "accuracy" not in gather([found], about).attrs["extent"]
+    assert "put them into a folder for each class" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from flatlab.cli import main
 from flatlab.core import store
 from flatlab.core.studies import use_studies
 from flatlab.lab import plan
-from tests.lab.kinds.user_networks.studies import declare, made, planned, table_of
+from tests.lab.kinds.studies import declare, made, planned, table_of
 from tests.networks.sources import SEVERAL_INPUTS
 
 MINE = f"""{SEVERAL_INPUTS}
@@ -37,7 +37,7 @@ FIGURES = {
     "fig1": Matrix("mine-nets", quantities=("mls", "sharpness"), title="mine", caption="Mine."),
 }
 """
-FILES = {"kind": "files", "title": "Mine", "files": "checkpoints/*.pt"}
+FILES = {"kind": "networks", "from": "files", "title": "Mine", "files": "checkpoints/*.pt"}
 GENERATOR = np.random.default_rng(0)
 WEIGHTS = [1.0, 2.0, 0.5]
 SEEDS = (0, 1)
@@ -159,7 +159,13 @@ def test_a_class_that_is_ignored_does_not_count_in_runs_of_a_loop(study):
     arrays = pairs(21)
     np.savez("two.npz", **arrays)
     measure = {"families": ["geometry"], "samples": 10, "ignore_index": 2}
-    loop = {"kind": "loop", "title": "Mine", "train": "mine:train", "seeds": [0]}
+    loop = {
+        "kind": "networks",
+        "from": "function",
+        "title": "Mine",
+        "train": "mine:train",
+        "seeds": [0],
+    }
     loop |= {"model": "mine:two", "data": "two.npz", "settings": {"width": [4, 5]}}
     declare("mine-nets", {**loop, "measure": measure})
     rows = built("mine-nets")

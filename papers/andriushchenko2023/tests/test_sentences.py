@@ -6,7 +6,7 @@ import pytest
 
 from flatlab.data import DataError
 from flatlab.data._sentences import Pairs
-from tests.data.sentences import HANS, LABELS, MNLI, tsv
+from papers.andriushchenko2023.tests.sentences import HANS, LABELS, MNLI, tsv
 from tests.refusals import refusal
 
 
