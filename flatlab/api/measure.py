@@ -97,8 +97,8 @@ def measure(
     accuracy=0.02 always estimates; accuracy="exact" computes all outputs in blocks.
 
     Returns a dataset, which prints on a screen, with dimensions `sample` and `layer` (names as in
-    `named_modules`); each variable has `long_name`, `units` and `source`. Raises `MeasureError` where nothing exact can
-    be had; the message says what to do.
+    `named_modules`); each variable has `long_name`, `units` and `source`. Raises `MeasureError`
+    where nothing exact can be had; the message says what to do.
 
     >>> import torch, flatlab
     >>> network = torch.nn.Linear(3, 2, bias=False).double()

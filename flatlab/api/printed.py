@@ -34,10 +34,12 @@ def _lines(report: xr.Dataset) -> Iterator[str]:
             others.setdefault(", ".join(map(str, array.dims)), []).append(name)
             continue
         error = f" ± {float(report[f'{name}_error']):.2g}" if f"{name}_error" in errors else ""
-        words = textwrap.shorten(array.attrs.get("long_name", ""), 36, placeholder=" ...")
-        rows.append([name, f"{float(array):.6g}{error}", array.attrs.get("units", ""), words])
+        words = [array.attrs.get(key, "") for key in ("units", "long_name")]
+        rows.append([name, f"{float(array):.6g}{error}", *words])
     if rows:
-        yield table("<<<<", *rows)
+        left = WIDTH - 8 - sum(max(map(len, column)) for column in [*zip(*rows, strict=True)][:3])
+        short = [textwrap.shorten(row[3], max(left, 24), placeholder=" ...") for row in rows]
+        yield table("<<<<", *([*row[:3], each] for row, each in zip(rows, short, strict=True)))
     for dims, names in others.items():
         yield from _wrapped(f"by {dims}", ", ".join(names))
     for key, value in about.items():
