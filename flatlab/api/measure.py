@@ -237,7 +237,10 @@ def _checked(
         for name in meant:
             check_known("metrics", name, "families")
             if not measures_samples(name):
-                raise MeasureError(f"{name} compares training with test samples; see the workflow")
+                raise MeasureError(
+                    f"{name} needs a training and a test set; it exists in experiments only "
+                    "(docs/studies.md)"
+                )
         how, options = separated(given)
         kinds = {name: options_of("metrics", name) for name in meant}
         known = {key for kind in kinds.values() for key in kind.__struct_fields__}

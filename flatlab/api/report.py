@@ -99,9 +99,7 @@ def _from_timm(options: Namespace) -> Found:
     if weights:
         network = timm.with_weights(network, weights)
     inputs = images.inputs(timm.configuration(network))
-    labels = None
-    if not dict(options.options).get("own_targets"):
-        labels = images.labels(getattr(network, "num_classes", 0)).to(options.device)
+    labels = images.labels(getattr(network, "num_classes", 0)).to(options.device)
     about = {
         "title": f"{options.timm} on {len(inputs)} images of {options.images.name}",
         "weights": weights.name if weights else "timm's hub",

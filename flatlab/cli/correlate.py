@@ -12,7 +12,7 @@ from pathlib import Path
 from flatlab.core import store, text
 
 GROUP = "Look at results"
-INTERVALS = "intervals hold for all measures of a block at once; under ten networks there is none"
+INTERVALS = "intervals hold for all measures of a block at once; fewer than ten networks have none"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

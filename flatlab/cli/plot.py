@@ -90,8 +90,8 @@ def _drawn(
 
     for key, table in tables.items():
         if "setting" not in table.coords:
-            what = "a table of networks by setting"
-            raise PlanError(f"{key} is not {what}; of reports draw layers, of zoos their figures")
+            remedy = "for reports use `flatlab plot REPORT layers ...`; zoos have their own figures"
+            raise PlanError(f"{key} has no settings; {remedy}")
     declared = _declaration(tables, kind, names, options)
     title = textwrap.shorten(", ".join(tables), 60)
     where = {"paper": "", "key": kind, "cited": options.title or title, "publication": False}
@@ -145,5 +145,5 @@ def _declaration(
 def _pair(text: str) -> tuple[str, str]:
     x, colon, y = text.partition(":")
     if not (colon and x and y):
-        raise PlanError(f"{text!r} is no pair; one is written X:Y, such as sharpness:test_error")
+        raise PlanError(f"{text!r} is not a pair; one is written X:Y, such as sharpness:test_error")
     return x, y

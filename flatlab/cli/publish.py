@@ -12,7 +12,7 @@ from flatlab.lab import plan
 from flatlab.lab.publish import findings, keep
 from flatlab.lab.publish.publish import built_figures, publish, publish_redrawn
 
-GROUP = "Publish"
+GROUP = "Maintain this repository"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,9 +40,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def run_findings(options: argparse.Namespace) -> int:
-    """Write FINDINGS.md from report/findings.md, with every number from published results."""
+    """Write FINDINGS.md and the results in README.md from report/; every number is looked up."""
     store.replace(findings.PAGE, findings.render().encode())
-    print(f"{findings.PAGE} shows the published results")
+    store.replace(findings.README, findings.render_readme().encode())
+    print(f"{findings.PAGE} and {findings.README} show the published results")
     return 0
 
 

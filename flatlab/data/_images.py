@@ -51,14 +51,14 @@ class Images:
         from timm.data import ImageNetInfo
 
         if not self.classes:
-            raise DataError("images without folders by class have no labels; set own_targets: true")
+            raise DataError("images have no labels; put them into a folder for each class")
         imagenet = ImageNetInfo("imagenet-1k").label_names()
         names = next((n for n in (self.classes, known, imagenet) if len(n) == outputs), [])
         parts = [[folder] if folder in names else folder.split("+") for folder in self.classes]
         if missing := {name for group in parts for name in group} - set(names):
             raise DataError(
                 f"{len(self.classes)} classes do not fit {outputs} outputs: {min(missing)!r} is "
-                "not one of ImageNet's; provide a folder for each class, or set own_targets: true"
+                "not one of ImageNet's; provide a folder for each class"
             )
         return [[names.index(name) for name in group] for group in parts]
 

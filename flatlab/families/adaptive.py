@@ -112,9 +112,6 @@ class Options(Strict, frozen=True):
     outputs: Annotated[
         Literal["sigmoid", "network"], means("sigmoid: appended to the network's outputs")
     ] = "sigmoid"
-    own_targets: Annotated[
-        bool, means("the network's own outputs are the targets, as if it fitted the data")
-    ] = False
     rho: Annotated[float, means("relative size of weight changes", gt=0)] = 0.1
     draws: Annotated[int, means("weight changes, each with both signs", ge=2)] = 50
     trace: Annotated[
@@ -137,8 +134,8 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """All estimates on one sample set.
 
     Without a batch size, as many samples are taken at a time as fit a budget with the graphs of
-    their Jacobians. Samples need labels or targets, unless the targets are the network's own
-    outputs. Raises `MeasureError` where nothing per sample is defined.
+    their Jacobians. Samples need labels or targets. Raises `MeasureError` where
+    nothing per sample is defined.
 
     >>> import torch, flatlab
     >>> network = torch.nn.Linear(2, 2, bias=False).double()
@@ -162,7 +159,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     size = settings.batch_size or samples_at_a_time(f, inputs)
     with torch.no_grad():
         outputs = torch.cat([f(x.clone()) for x in inputs.split(size)])
-    targets = outputs if chosen.own_targets else samples.targets_for(outputs.shape[1])
+    targets = samples.targets_for(outputs.shape[1])
     targets = torch.where(targets.isnan(), outputs, targets)  # positions that do not count
     changes = loss_changes(
         network, inputs, targets, chosen.rho, chosen.draws, seed, size, progress=settings.progress
@@ -174,12 +171,11 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         fixed |= {name: b.double() for name, b in network.named_buffers() if b.is_floating_point()}
         inputs = inputs.double()
     values |= _of_norms(f, inputs, settings, size, samples.masks)
-    if not chosen.own_targets:
-        values |= _of_fit(outputs, targets, settings.loss.classes, samples.kept)
+    values |= _of_fit(outputs, targets, settings.loss.classes, samples.kept)
     values["samples_measured"] = np.float64(len(inputs))
     values["finite"] = np.float64(all(np.isfinite(value).all() for value in values.values()))
     values["dropped"] = np.float64(_dropped(values, chosen.drop_above))
-    keys = ("outputs", "own_targets", "rho", "draws", "trace")
+    keys = ("outputs", "rho", "draws", "trace")
     notes = {
         **{f"adaptive_{key}": getattr(chosen, key) for key in keys},
         "samples_at_a_time": size,

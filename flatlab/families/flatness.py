@@ -107,7 +107,6 @@ class Options(Strict, frozen=True):
         Literal["auto", "exact", "random"],
         means("auto: random signs only where the network is curved and has over 1000 parameters"),
     ] = "auto"
-    hessian_probes: Annotated[int, means("random signs for traces", ge=2)] = 100
     accuracy: Annotated[
         Literal["exact", "auto"] | Annotated[float, Meta(gt=0, lt=1)],
         means(
@@ -123,6 +122,8 @@ CONSTANT = 1e-12
 """A feature counts as constant if its deviation is at most this share of its largest value."""
 BATCH = 500
 """Samples at a time for the features."""
+PROBES = 100
+"""Random signs for traces, unless an accuracy is wanted."""
 
 
 def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
@@ -172,7 +173,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             loss,
             findings,
             options.hessian_traces,
-            options.hessian_probes,
+            PROBES,
             settings.seed,
             settings.batch_size,
             settings.progress,

@@ -114,7 +114,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         raise MeasureError("spectrum: largest, smallest and density_probes are all 0")
     if "fisher" in options.matrices and not _is_likelihood(settings.loss):
         raise MeasureError(
-            "the loss is no negative log-likelihood, so it has no Fisher matrix; measure "
+            "the loss is not a negative log-likelihood, so it has no Fisher matrix; measure "
             "gauss-newton, or empirical-fisher"
         )
     blocks = _blocks(model, options)

@@ -95,7 +95,10 @@ class Samples:
         elif self.labels is None:
             raise MeasureError("the sharpness of a loss needs targets: classes, or output values")
         elif (largest := int(self.labels.max())) >= outputs:
-            raise MeasureError(f"label {largest}: there are {outputs} outputs")
+            raise MeasureError(
+                f"label {largest} is out of range: the network has {outputs} outputs "
+                f"(labels 0 to {outputs - 1})"
+            )
         else:
             real = self.inputs.dtype if self.inputs.is_floating_point() else torch.float32
             targets = nn.functional.one_hot(self.labels, outputs).to(real)

@@ -158,7 +158,4 @@ def _loaded(name: str, settings: Mapping[str, Any], folder: Path, device: str) -
     pixels, outputs = configuration["input_size"][-1], getattr(model, "num_classes", 0)
     if outputs != settings["classes"] or pixels > settings["size_at_most"]:
         raise MeasureError(f"left out: {outputs} outputs, inputs of {pixels} pixels")
-    if any(options.get("own_targets") for options in settings["families"].values()):
-        found = images(folder / settings["images"], settings["samples"], settings["seed"])
-        return LoadedNetwork(model, found.inputs(configuration))
     return with_samples(model, Reader(folder, configuration, outputs), settings, device)

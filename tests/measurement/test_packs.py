@@ -111,11 +111,11 @@ def test_representations_and_feature_robustness_of_a_pack(stripes):
     how = {"families": [*options], "robustness_draws": 3}
     alone = flatlab.measure(models[0].eval(), subset.inputs, subset.labels, **how)
     here = found.isel(run=0, checkpoint=0).sel(samples="train")
-    for name in ("feature_sensitivity", "head_share", "collapse_within_half", "linear_share"):
+    for name in ("feature_sensitivity", "head_share", "collapse_within", "linear_share"):
         assert close(here[[name]], alone[[name]], rel=1e-12), name
     assert close(here[["feature_robustness"]], alone[["feature_robustness"]], rel=1e-12)
     spoilt_one = found.isel(run=0, checkpoint=1)
-    assert all(spoilt_one[name].isnull().all() for name in ("feature_mls", "collapse_norms"))
+    assert all(spoilt_one[name].isnull().all() for name in ("feature_mls", "collapse_within"))
 
 
 def test_collapse_is_of_the_whole_split_and_representativeness_of_held_out_data(stripes):

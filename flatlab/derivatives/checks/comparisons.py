@@ -127,8 +127,9 @@ class Comparisons:
             self._by_differences("the Hessian are differences of gradients", result, spread, why)
         elif of_v is None:
             raise MeasureError(
-                f"the network has no second derivatives{self._where(2)}: {why}; and differences "
-                "of gradients do not settle, because it has kinks or rounds its outputs"
+                f"second derivatives are missing{self._where(2)} ({why}) and cannot be replaced by "
+                "differences of gradients, probably because of kinks or rounding; families without "
+                "second derivatives, such as geometry, still work"
             )
         elif not symmetric:
             raise MeasureError(f"the Hessian of the network is not symmetric{self._where(2)}")

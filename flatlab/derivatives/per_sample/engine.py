@@ -225,8 +225,8 @@ def in_blocks(
     row = 8 * findings.numbers * inputs.element_size()  # two blocks, and what they are made of
     if grams + row > free:
         raise MeasureError(
-            f"singular values of {outputs} outputs need {(grams + row) / 1e9:.1f} GB, there are "
-            f"{free / 1e9:.1f}; accuracy=0.02 estimates what can be had without them"
+            f"singular values of {outputs} outputs need {(grams + row) / 1e9:.1f} GB, "
+            f"{free / 1e9:.1f} GB is free; pass accuracy=0.02 for an estimate, or raise memory="
         )
     rows = min(outputs, (free - grams) // row)
     findings = checked_findings(model, inputs[:2], findings)

@@ -21,12 +21,152 @@ from flatlab.derivatives.checks.isolation import check_mode
 from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
 from flatlab.derivatives.per_sample.probe import Findings, probe
 from flatlab.families.representations.bounds import Bounds, readout_of, reason_against
-from flatlab.families.representations.classes import Classes, collapse, linear_shares
+from flatlab.families.representations.classes import Classes, collapse_within, linear_shares
 from flatlab.families.representations.local import Local, estimated_compression, exact_compression
-from flatlab.families.representations.table import COLLAPSE, COVARIANCES, QUANTITIES
-from flatlab.measuring.quantity import Measured, Samples, Settings
+from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings, chen2026
 
-__all__ = ["QUANTITIES", "Options", "measure"]
+SAMPLE, LAYER, BOTH = ("sample",), ("layer",), ("sample", "layer")
+SENSITIVITY = "layer input/input"
+PAPYAN = "papyan2020"
+NO_ERROR = "0 where it is exact"
+
+LOCAL = {
+    "feature_sensitivity": Quantity(
+        "mean ||A^l||_F^2", f"({SENSITIVITY})^2", "chen2026 Sec. 3.5", LAYER
+    ),
+    "feature_sensitivity_error": Quantity(
+        f"standard error of feature_sensitivity over random directions; {NO_ERROR}",
+        f"({SENSITIVITY})^2",
+        "",
+        LAYER,
+    ),
+    "feature_sensitivity_per_sample": Quantity("||A^l||_F^2", f"({SENSITIVITY})^2", "", BOTH),
+    "feature_mls": Quantity(
+        "mean ||A^l||_2; where it is estimated, a lower bound",
+        SENSITIVITY,
+        "chen2026 Def. 3.7 for x^l",
+        LAYER,
+    ),
+    "feature_mls_per_sample": Quantity("||A^l||_2", SENSITIVITY, "", BOTH),
+    "feature_mls_residual": Quantity(
+        f"mean ||A^l v - sigma u|| / sigma of the singular vectors found; {NO_ERROR}",
+        "1",
+        "",
+        LAYER,
+    ),
+    "normalized_feature_mls": Quantity(
+        "mean ||A^l||_2 ||x|| / ||x^l||, over samples with x^l other than zero", "1", "", LAYER
+    ),
+    "feature_dimension": Quantity(
+        "mean participation ratio of A^l A^l^T", "1", "chen2026 Def. 3.11 for x^l", LAYER
+    ),
+    "feature_dimension_error": Quantity(
+        f"standard error of feature_dimension over random directions; {NO_ERROR}", "1", "", LAYER
+    ),
+    "feature_log_volume": Quantity(
+        "mean of the sum of ln sigma_j(A^l) over the k largest",
+        "ln",
+        "chen2026 Eq. 7 for x^l",
+        LAYER,
+    ),
+    "feature_volume_rank": Quantity("k of feature_log_volume", "1", "", LAYER),
+    "feature_samples_zero": Quantity(
+        "samples left out of normalized_feature_mls: x^l = 0", "1", "", LAYER
+    ),
+    "feature_samples_zero_jacobian": Quantity(
+        "samples left out of feature_dimension: A^l = 0", "1", "", LAYER
+    ),
+    "feature_samples_rank_deficient": Quantity(
+        "samples left out of feature_log_volume: A^l has a rank below k", "1", "", LAYER
+    ),
+}
+BOUNDS = {
+    "representation_bound": chen2026(
+        "median over the samples of ||W_1||_2 ||df/dW_1||_F / (sigma_min(J^l) ||x||), a bound of "
+        "||A^l||_F; NaN where x^l is no cut",
+        SENSITIVITY,
+        'Eq. 22, 23, whose "=" is "<="',
+        LAYER,
+    ),
+    "representation_bound_per_sample": chen2026(
+        "||W_1||_2 ||df/dW_1||_F / (sigma_min(J^l) ||x||)", SENSITIVITY, "Eq. 23, corrected", BOTH
+    ),
+    "representation_bound_infinite": Quantity(
+        "samples where that bound is infinite: J^l has not full column rank, or x = 0",
+        "1",
+        "",
+        LAYER,
+    ),
+    "representation_violations": Quantity(
+        "samples with ||A^l||_F above that bound; none where weights of layer 1 are not shared; "
+        "where ||A^l||_F is estimated, above it by three standard errors",
+        "1",
+        "",
+        LAYER,
+    ),
+    "penultimate_bound": chen2026(
+        "mean of ||W_1||_2 ||df/dW_1||_F / (sigma_min(W_L) ||x||), a bound of mean ||A^L||_F; "
+        "infinite where the last layer has more inputs than outputs",
+        SENSITIVITY,
+        "Eq. 16, 21",
+    ),
+    "penultimate_bound_by_layer": chen2026(
+        "||W_1||_2 / sigma_min(W_L) sqrt(mean ||x||^-2) sqrt(S(W_1)), above penultimate_bound",
+        SENSITIVITY,
+        "Eq. 16",
+    ),
+    "penultimate_bound_by_sharpness": chen2026(
+        "the same with S in place of S(W_1)", SENSITIVITY, "Eq. 16"
+    ),
+    "head_bound": Quantity(
+        "mean of ||W_1||_2 ||df/dW_1||_F / (sigma+ ||x||), a bound of head_frobenius; sigma+ the "
+        "smallest singular value of W_L that is not zero",
+        SENSITIVITY,
+        "from chen2026 Eq. 21",
+    ),
+    "head_bound_per_sample": Quantity(
+        "||W_1||_2 ||df/dW_1||_F / (sigma+ ||x||)", SENSITIVITY, "", SAMPLE
+    ),
+    "head_frobenius": Quantity(
+        "mean ||P A^L||_F, P the projection onto the row space of W_L", SENSITIVITY, ""
+    ),
+    "head_frobenius_per_sample": Quantity("||P A^L||_F", SENSITIVITY, "", SAMPLE),
+    "head_share": Quantity(
+        "mean ||P A^L||_F^2 / ||A^L||_F^2, what of the features' sensitivity the outputs see",
+        "1",
+        "",
+    ),
+    "head_share_error": Quantity(
+        f"standard error of head_share over random directions; {NO_ERROR}", "1", ""
+    ),
+    "head_violations": Quantity(
+        "samples with ||P A^L||_F above their bound; none where weights of layer 1 are not shared",
+        "1",
+        "",
+    ),
+}
+OF_CLASSES = {
+    "collapse_within": Quantity(
+        "Tr(Sigma_W Sigma_B^+) / K of K classes; NaN where their means are too few or alike",
+        "1",
+        f"{PAPYAN} NC1",
+        LAYER,
+    ),
+    "linear_share": Quantity(
+        "1 - mean ||x^l(x) - x^l(nu) - A^l(nu) d||^2 / mean ||x^l(x) - x^l(nu)||^2, d = x - nu, nu "
+        "the mean input of the class",
+        "1",
+        "chen2026 Sec. 3.5",
+        LAYER,
+    ),
+    "linear_share_within": Quantity(
+        "the same with the class mean of x^l in place of x^l(nu), of the spread alone",
+        "1",
+        "chen2026 Sec. 3.5",
+        LAYER,
+    ),
+}
+QUANTITIES = {**LOCAL, **BOUNDS, **OF_CLASSES}
 
 CHECKS = ("gradient", "inputs")
 
@@ -89,8 +229,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     values = measurement.values()
     if not findings.finite:
         values = {name: torch.full_like(value, torch.nan) for name, value in values.items()}
-    coordinates = {"layer": findings.layers, "covariance": list(COVARIANCES)}
-    return Measured(values, coordinates, measurement.notes)
+    return Measured(values, {"layer": findings.layers}, measurement.notes)
 
 
 class _Measurement:
@@ -181,7 +320,7 @@ class _Measurement:
         return Classes.of(inputs, labels)
 
     def _of_classes(self, collapse_too: bool, shares_too: bool) -> dict[str, Tensor]:
-        """Of the samples that are wanted for it, and of half of them."""
+        """Of the samples that are wanted for it."""
         classes = self._classes()
         inputs = classes.inputs
         numbers = self.findings.numbers * inputs.element_size()
@@ -190,13 +329,9 @@ class _Measurement:
         alone = "there is one class, and collapse compares the means of several"
         if collapse_too and self._can("collapse", alone if len(classes.labels) < 2 else ""):
             seen = self.settings.memory  # what is known of x itself
-            found = collapse(self.maps, classes, self.readout.head, size, seen)
-            values |= {name: value for name, value in found.items() if name in COLLAPSE}
-            values["collapse_samples_measured"] = torch.tensor(float(len(inputs)))
-        elif collapse_too:  # as other sample sets of the network have them
-            sizes = {"layer": len(self.maps.modules), "covariance": len(COVARIANCES)}
-            for name, quantity in COLLAPSE.items():
-                values[name] = torch.full([sizes[dim] for dim in quantity.dims], torch.nan)
+            values["collapse_within"] = collapse_within(self.maps, classes, size, seen)
+        elif collapse_too:  # as other sample sets of the network have it
+            values["collapse_within"] = torch.full([len(self.maps.modules)], torch.nan)
         return values | (linear_shares(self.maps, classes, size) if shares_too else {})
 
 

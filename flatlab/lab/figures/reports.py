@@ -389,7 +389,7 @@ def pictures(
     from matplotlib.figure import Figure
 
     if kind not in KINDS:
-        raise PlanError(f"there is no picture {kind!r}; {closest(kind, list(KINDS))}")
+        raise PlanError(f"unknown picture {kind!r}; {closest(kind, list(KINDS))}")
     for name, report in reports.items():
         if kind not in kinds_of(report):
             has = ", ".join(kinds_of(report)) or "none"

@@ -128,8 +128,8 @@ def check_data(paths: Iterable[str], about: Mapping[str, Any]) -> None:
         if key not in about["data"].split(" and "):
             raise StoreError(
                 f"{path} was measured on {key}, this run is of {about['data']}; with "
-                f"stand_ins: {{{about['data']}: {key}}} in config.yaml it is used, and named so; "
-                "delete it to measure anew"
+                f"stand_ins: {{{about['data']}: {key}}} in config.yaml it is used, and "
+                "figures say so; or delete the file to measure again"
             )
 
 

@@ -1,4 +1,4 @@
-"""FINDINGS.md, rendered from `report/findings.md`: a text in which every number is looked up.
+"""FINDINGS.md, and what README.md says of it: texts in which every number is looked up.
 
 Look-ups read published tables, verdicts and the CSV files of published figures. They return
 numbers, so that the text can divide and subtract. One that finds nothing raises `StoreError`, which
@@ -17,7 +17,9 @@ import numpy as np
 import pandas as pd
 
 from flatlab.core import store
+from flatlab.core.schema import EVIDENCE
 from flatlab.lab import plan
+from flatlab.lab.publish.scoreboard import OUTCOMES, group_of
 from flatlab.lab.tables import selection
 from flatlab.lab.tables.columns import Time, UnknownColumn
 from flatlab.lab.tables.eligibility import NotEligible
@@ -34,11 +36,20 @@ PAGE = Path("FINDINGS.md")
 MINUS = "\N{MINUS SIGN}"
 LOOK_UPS = (
     *("table", "verdict", "claims", "evidence", "cell", "cells", "estimate", "sides", "over"),
-    *("median", "published"),
+    *("median", "published", "judged"),
 )
+README = Path("README.md")
+README_TEMPLATE = Path("report/readme.md")
+MARKS = "<!-- rendered from report/readme.md -->\n", "<!-- end -->\n"
 
 
-def render() -> str:
+def render_readme() -> str:
+    """README.md, with what stands between its two marks rendered anew."""
+    before, _, rest = README.read_text().partition(MARKS[0])
+    return f"{before}{MARKS[0]}{render(README_TEMPLATE)}{MARKS[1]}{rest.partition(MARKS[1])[2]}"
+
+
+def render(template: Path = TEMPLATE) -> str:
     """The text of FINDINGS.md. Raises `StoreError` with the line where a look-up finds nothing."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader("."),
@@ -51,14 +62,14 @@ def render() -> str:
     environment.globals.update({name: globals()[name] for name in LOOK_UPS})
     environment.globals["level"] = LEVEL
     try:
-        return environment.get_template(TEMPLATE.as_posix()).render()
+        return environment.get_template(template.as_posix()).render()
     except jinja2.TemplateNotFound:
         remedy = "run flatlab in the project's folder"
-        raise store.StoreError(f"{TEMPLATE} does not exist; {remedy}") from None
+        raise store.StoreError(f"{template} does not exist; {remedy}") from None
     except jinja2.TemplateSyntaxError as error:
-        raise store.StoreError(f"{TEMPLATE}:{error.lineno}: {error.message}") from None
+        raise store.StoreError(f"{template}:{error.lineno}: {error.message}") from None
     except (store.StoreError, jinja2.UndefinedError) as error:
-        raise store.StoreError(f"{TEMPLATE}:{_line(error)}: {error}") from None
+        raise store.StoreError(f"{template}:{_line(error, template)}: {error}") from None
 
 
 def as_text(value: Any, decimals: int = 2) -> Any:
@@ -79,10 +90,10 @@ def as_text(value: Any, decimals: int = 2) -> Any:
     return text.replace("-", MINUS)
 
 
-def _line(error: Exception) -> int:
+def _line(error: Exception, template: Path) -> int:
     """The line of the template that asked for what raised an error."""
     frames = traceback.walk_tb(error.__traceback__)
-    return next(line for frame, line in frames if frame.f_code.co_filename.endswith(TEMPLATE.name))
+    return next(line for frame, line in frames if frame.f_code.co_filename.endswith(template.name))
 
 
 class Interval(NamedTuple):
@@ -260,6 +271,28 @@ def verdict(scale: str, claim: str) -> str:
 def claims(scale: str, *figures: str) -> list[ClaimRecord]:
     """The published records of all claims about figures: "chen2026_figH7"."""
     return [record for figure in figures for record in _claims(scale, figure).values()]
+
+
+def judged() -> list[tuple[str, dict[str, dict[str, int]]]]:
+    """The publications, and how many findings of each came out how, by kind of evidence.
+
+    A finding counts once, on the strongest evidence on which it was judged.
+    """
+    kinds, rows = [*EVIDENCE, "not run"], []
+    for key, paper in plan.papers().items():
+        best: dict[str, tuple[str, str]] = {}
+        for scale in plan.published_scales() if paper.publication else ():
+            for path in plan.published_at(scale).verdicts(key, "").parent.glob("*.json"):
+                for claim in _verdicts(path)["claims"]:
+                    judged_on, name = group_of(claim), claim["id"]
+                    stronger = kinds[: kinds.index(best[name][0])] if name in best else kinds
+                    if judged_on in stronger:
+                        best[name] = judged_on, claim["verdict"]
+        counts = {kind: dict.fromkeys(OUTCOMES, 0) for kind in kinds}
+        for kind, outcome in best.values():
+            counts[kind][outcome] += 1
+        rows += [(paper.citation, counts)] if paper.publication else []
+    return rows
 
 
 def evidence(scale: str, claim: str, *words: str) -> Interval:

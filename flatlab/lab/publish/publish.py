@@ -195,7 +195,7 @@ def _figures_named(name: str, built: list[plan.Figure], chosen: plan.Plan) -> li
         raise plan.PlanError(plan.why_not(name))
     hint = plan.closest(name, {*chosen.experiments, *known}).partition("Known: ")[0]
     raise plan.PlanError(
-        f"{name!r} is no experiment, figure or paper; {hint}`flatlab experiments` and "
+        f"{name!r} is not an experiment, figure or paper; {hint}`flatlab experiments` and "
         "`flatlab figures` list them"
     )
 

@@ -77,7 +77,9 @@ class Column:
     def of(cls, name: str) -> "Column":
         """Read the notation."""
         if not (match := NOTATION.fullmatch(name)):
-            raise ValueError(f"{name!r} is no column; one is written like 'log weight_norm[fc1]'")
+            raise ValueError(
+                f"{name!r} is not a column; one is written like 'log weight_norm[fc1]'"
+            )
         function, quantity, labels = match.groups()
         parts = labels.split(",") if labels is not None else []
         return cls(quantity, tuple(part.strip() for part in parts), function or "")

@@ -76,7 +76,9 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         findings=settings.findings(model, samples.inputs),
     )
     if not exact.layers:
-        raise MeasureError("Ma and Ying's bound is of a first layer, and none is called as such")
+        raise MeasureError(
+            "Ma and Ying's bound needs a first layer, and this network calls none as a module"
+        )
     first = exact.layers[0]
     largest = known(settings.norms, first.name, lambda: spectral_norm(first.weight))
     smallest = float(exact.x2.double().amin().sqrt())

@@ -50,7 +50,10 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     options: Options = settings.options
     findings = settings.findings(model, samples.inputs)
     if not findings.layers:
-        raise MeasureError("a first layer is drawn anew, and none is called as such a layer")
+        raise MeasureError(
+            "redrawn needs a first linear or convolution layer, and this network calls none as a "
+            "module"
+        )
     first = findings.layers[0]
     pairs = []
     for draw in ticked(range(options.redraws), "redrawn first layers", settings.progress):

@@ -135,38 +135,16 @@ def _over(slope, readout):
     return slope / singular[-1] if full else np.inf
 
 
-def global_geometry(model, samples, labels, layers, head):
-    """Neural collapse and dimensions, from covariances as matrices."""
-    classes = np.unique(labels)
-    count = len(classes)
-    found = {key: [] for key in ("within", "norms", "angles", "nearest", "dimension")}
+def collapse(samples, labels, layers):
+    """NC1, from covariances as matrices."""
+    classes, found = np.unique(labels), []
     for name in layers:
         x = np.stack([s.x[name] for s in samples])
         means = np.stack([x[labels == label].mean(0) for label in classes])
-        middle = means.mean(0)
         inner = np.mean([np.cov(x[labels == c].T, bias=True) for c in classes], 0)
-        between = np.mean([np.outer(m - middle, m - middle) for m in means], 0)
-        inverse = np.linalg.pinv(between, rcond=1e-10, hermitian=True)
-        found["within"].append(np.trace(inner @ inverse) / count)
-        norms = norm(means - middle, axis=1)
-        found["norms"].append(norms.std() / norms.mean())
-        unit = (means - middle) / norms[:, None]
-        cosines = [unit[a] @ unit[b] for a in range(count) for b in range(a)]
-        found["angles"].append(np.abs(np.array(cosines) + 1 / (count - 1)).mean())
-        nearest = norm(x[:, None] - means, axis=2).argmin(1)
-        chosen = np.stack([s.outputs for s in samples]).argmax(1)
-        found["nearest"].append((classes[nearest] != chosen).mean())
-        covariances = np.cov(x.T, bias=True), inner, between
-        found["dimension"].append([np.trace(c) ** 2 / (c * c).sum() for c in covariances])
-    duality = np.nan
-    if head and len(model.get_submodule(head).weight) == count:
-        weight, centred = model.get_submodule(head).weight.detach().numpy(), means - middle
-        duality = norm(weight / norm(weight) - centred / norm(centred))
-    return {
-        **{f"collapse_{key}": found[key] for key in ("within", "norms", "angles", "nearest")},
-        "collapse_duality": duality,
-        "representation_dimension": found["dimension"],
-    }
+        inverse = np.linalg.pinv(np.cov(means.T, bias=True), rcond=1e-10, hermitian=True)
+        found.append(np.trace(inner @ inverse) / len(classes))
+    return {"collapse_within": found}
 
 
 def linear_shares(model, inputs, samples, labels, layers):
@@ -194,6 +172,6 @@ def quantities(model, inputs, labels, layers, head):
     return {
         **local(samples, layers, len(samples[0].outputs)),
         **bounds(model, samples, layers, head),
-        **global_geometry(model, samples, labels, layers, head),
+        **collapse(samples, labels, layers),
         **linear_shares(model, inputs, samples, labels, layers),
     }

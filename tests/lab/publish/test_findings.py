@@ -9,10 +9,14 @@ import pytest
 import xarray as xr
 from scipy.stats import kendalltau
 
+from flatlab.core.schema import EVIDENCE
 from flatlab.core.store import StoreError
+from flatlab.lab import plan
 from flatlab.lab.publish import findings
 from flatlab.lab.publish.findings import Interval, PublishedNetworks
+from flatlab.lab.publish.scoreboard import group_of
 from flatlab.lab.tables.networks import Networks
+from flatlab.lab.verdict_files import read_verdicts
 from tests.lab.publish.made_up import ROOT
 
 TYPED = {
@@ -50,6 +54,26 @@ def prose():
 def test_the_page_shows_the_published_results():
     told = "FINDINGS.md is stale; render it with: flatlab findings"
     assert findings.PAGE.read_text() == findings.render(), told
+    assert findings.README.read_text() == findings.render_readme(), told
+
+
+def test_the_readme_counts_each_finding_once_and_has_at_most_110_lines():
+    [counts] = [counts for paper, counts in findings.judged() if "Petzka" in paper]
+    ids = {c["id"] for s in ("paper", "short", "demo") for c in petzka(s)}
+    assert sum(sum(of.values()) for of in counts.values()) == len(ids)
+    assert sum(counts["own"].values()) == len({c["id"] for c in petzka("paper")})
+    text = findings.README.read_text()
+    assert len(text.splitlines()) <= 110
+    before, rendered, after = re.split("|".join(findings.MARKS), text)
+    assert "[0." in rendered
+    assert "[0." not in before + after  # no interval is typed
+
+
+def petzka(scale):
+    """The findings of a paper that were judged at this scale."""
+    folder = plan.published_at(scale).verdicts("petzka2021", "").parent
+    found = [c for path in folder.glob("*.json") for c in read_verdicts(path)["claims"]]
+    return [c for c in found if group_of(c) in (*EVIDENCE, "not run")]
 
 
 def test_no_result_is_typed():
