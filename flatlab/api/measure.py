@@ -10,6 +10,7 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
+from flatlab.api.printed import Report
 from flatlab.core.errors import MeasureError, is_device_failure
 from flatlab.core.forecast import Forecast, duration
 from flatlab.core.options import checked, options_of
@@ -95,9 +96,9 @@ def measure(
     directions, which is written beside each value under its name and `_error`; a warning says so.
     accuracy=0.02 always estimates; accuracy="exact" computes all outputs in blocks.
 
-    Returns a dataset with dimensions `sample` and `layer` (names as in `named_modules`); each
-    variable has `long_name`, `units` and `source`. Raises `MeasureError` where nothing exact can
-    be had; the message says what to do.
+    Returns a dataset, which prints on a screen, with dimensions `sample` and `layer` (names as in
+    `named_modules`); each variable has `long_name`, `units` and `source`. Raises `MeasureError`
+    where nothing exact can be had; the message says what to do.
 
     >>> import torch, flatlab
     >>> network = torch.nn.Linear(3, 2, bias=False).double()
@@ -121,7 +122,7 @@ def measure(
     if not isinstance(loss, str):
         loss = getattr(loss, "__name__", type(loss).__name__)
     ignored = {"samples_ignored": ready.ignored} if ready.ignored else {}
-    return report.assign_attrs(loss=loss, **ignored)
+    return Report(report.data_vars, report.coords, {**report.attrs, "loss": loss, **ignored})
 
 
 def _takes_tokens(family: str, model: nn.Module) -> bool:

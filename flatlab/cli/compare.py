@@ -7,8 +7,8 @@ import argparse
 import functools
 from pathlib import Path
 
-from flatlab.cli import _text as text
 from flatlab.cli._main import load_plan
+from flatlab.core import text
 from flatlab.lab import plan
 from flatlab.lab.publish import compare
 

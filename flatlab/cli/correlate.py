@@ -9,8 +9,7 @@ import argparse
 from math import isnan
 from pathlib import Path
 
-from flatlab.cli import _text as text
-from flatlab.core import store
+from flatlab.core import store, text
 
 GROUP = "Look at results"
 INTERVALS = "intervals hold for all measures of a block at once; fewer than ten networks have none"
