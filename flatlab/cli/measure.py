@@ -13,10 +13,9 @@ from typing import Any, get_args
 
 import yaml
 
-from flatlab.cli import _text as text
 from flatlab.cli._main import WIDTH
 from flatlab.cli.show import print_dataset
-from flatlab.core import store
+from flatlab.core import store, text
 from flatlab.core.run_records import read_records
 from flatlab.core.schema import convert, describe
 from flatlab.inputs.arguments import Arguments, options_in_measurement
