@@ -50,7 +50,7 @@ OF_PROSELINT = ("malapropisms", "mondegreens", "nonwords", "uncomparables")
 PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "docs/measures/*.md", "docs/tutorials/*")
 INCLUDED = {"changelog", "contributing", "files", "findings", "tests"}
 """Pages that only include another file."""
-BREACHES = {**{"docstrings": 13, "captions": 6}}
+BREACHES = {"captions": 6}
 
 
 def sentences(text: str) -> Iterator[re.Match[str]]:
