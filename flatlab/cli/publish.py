@@ -9,8 +9,8 @@ import argparse
 from flatlab.cli._main import add_scale, load_plan
 from flatlab.core import store
 from flatlab.lab import plan
-from flatlab.lab.publish import findings, keep
-from flatlab.lab.publish.publish import built_figures, publish, publish_redrawn
+from flatlab.lab.publish import findings
+from flatlab.lab.publish.publish import built_figures, keep, publish, publish_redrawn, restore
 
 GROUP = "Maintain this repository"
 
@@ -61,6 +61,6 @@ def run_keep(options: argparse.Namespace) -> int:
     results/, from which `snakemake --config packs=measured` draws figures without training.
     """
     experiment = load_plan(options.scale, packs="all").experiment(options.experiment)
-    act = keep.restore if options.restore else keep.keep
+    act = restore if options.restore else keep
     print(act(experiment, options.pack))
     return 0
