@@ -13,8 +13,7 @@ from pathlib import Path
 import pandas as pd
 import xarray as xr
 
-from flatlab.cli import _text as text
-from flatlab.core import store
+from flatlab.core import store, text
 from flatlab.lab import plan
 
 GROUP = "Look at results"

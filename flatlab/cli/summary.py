@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from flatlab import __version__
-from flatlab.cli import _text as text
 from flatlab.cli._main import WIDTH, add_scale, load_plan
-from flatlab.core import store
+from flatlab.core import store, text
 from flatlab.lab import plan
 from flatlab.lab.figures.labels import extent_of
 from flatlab.lab.publish import compare

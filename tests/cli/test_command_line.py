@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import flatlab.cli
-from flatlab.cli import _text as text
 from flatlab.cli import main
 from flatlab.cli._main import EXAMPLES, GROUPS, parser
+from flatlab.core import text
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = [*parser("").commands]
