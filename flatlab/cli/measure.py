@@ -13,10 +13,9 @@ from typing import Any, get_args
 
 import yaml
 
-from flatlab.cli import _text as text
 from flatlab.cli._main import WIDTH
 from flatlab.cli.show import print_dataset
-from flatlab.core import store
+from flatlab.core import store, text
 from flatlab.core.run_records import read_records
 from flatlab.core.schema import convert, describe
 from flatlab.inputs.arguments import Arguments, options_in_measurement
@@ -242,7 +241,7 @@ def _read(options: argparse.Namespace) -> None:
     """Make a record of the arguments, as `measure:` in a file has them; bytes of gigabytes."""
     given = {name: getattr(options, name) for name in Arguments.__struct_fields__}
     given = {name: value for name, value in given.items() if value is not None}
-    if "memory" in given:
+    if isinstance(given.get("memory"), int | float):
         given["memory"] = int(1e9 * given["memory"])
     measure = convert({**given, "families": []}, Measure, lambda key: f"--{key.replace('_', '-')}")
     options.arguments = Arguments(**measure.arguments)
