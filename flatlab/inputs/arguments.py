@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
-from msgspec import Meta
+from msgspec import Meta, defstruct
 from msgspec.structs import fields
 
 from flatlab.core.options import options_of
@@ -19,6 +19,10 @@ from flatlab.core.schema import Strict, convert, means
 
 Count = Annotated[int, Meta(ge=1)]
 Called = TypeVar("Called")
+WEIGHTS = (
+    "one for each class: the mean over samples or positions is weighted by them, and divided by "
+    "the sum of the weights, as in torch"
+)
 
 
 class Arguments(Strict, frozen=True):
@@ -90,16 +94,9 @@ def options_in_measurement(folder: str, key: str) -> type[Strict]:
     if (folder, key) != ("losses", "cross-entropy"):
         return kind
 
-    class Options(kind, frozen=True):  # type: ignore[misc, valid-type]
-        class_weights: Annotated[
-            list[Annotated[float, Meta(ge=0)]] | None,
-            means(
-                "one for each class: the mean over samples or positions is weighted by them, and "
-                "divided by the sum of the weights, as in torch"
-            ),
-        ] = None
-
-    return Options
+    weights = Annotated[list[Annotated[float, Meta(ge=0)]] | None, means(WEIGHTS)]
+    how: Any = {"bases": (kind,), "frozen": True, "kw_only": True}
+    return defstruct("Options", [("class_weights", weights, None)], **how)
 
 
 def documented(function: Called) -> Called:
