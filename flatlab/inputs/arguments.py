@@ -9,7 +9,7 @@ import functools
 import inspect
 import textwrap
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
 
 from msgspec import Meta, defstruct
 from msgspec.structs import fields
@@ -96,7 +96,8 @@ def options_in_measurement(folder: str, key: str) -> type[Strict]:
 
     weights = Annotated[list[Annotated[float, Meta(ge=0)]] | None, means(WEIGHTS)]
     how: Any = {"bases": (kind,), "frozen": True, "kw_only": True}
-    return defstruct("Options", [("class_weights", weights, None)], **how)
+    options = defstruct("Options", [("class_weights", weights, None)], **how)
+    return cast(type[Strict], options)
 
 
 def documented(function: Called) -> Called:

@@ -51,8 +51,9 @@ class Measure(Arguments, frozen=True, kw_only=True):
         list[str], means("files of flatlab/families; those joined by + are measured by one job")
     ]
     loss: Annotated[str, means("that of the training, a file of flatlab/losses")] = "cross-entropy"
-    samples: Annotated[  # type: ignore[assignment]
-        Literal["all"] | Count, means("training samples that the families are measured on")
+    samples: Annotated[
+        Literal["all"] | Count,  # type: ignore[assignment]
+        means("training samples that the families are measured on"),
     ] = 100
     precision: Annotated[Precision | None, means("former name of `dtype`")] = None
 
