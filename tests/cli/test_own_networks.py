@@ -209,7 +209,7 @@ TABLE = "table checkpoints/*.pt --model mine:build"
         ("plot table.zarr.zip pairs sharpnes:mls", "did you mean 'sharpness'?"),
         ("plot table.zarr.zip sweep mls --along lrs", "no hyper-parameter 'lrs'"),
         ("plot table.zarr.zip", "files and then what to draw"),
-        ("plot small-steps.zarr.zip layers mls", "no 'mls' by layer"),
+        ("plot small-steps.zarr.zip layers mls", "no 'mls' to draw"),
         ("plot small-steps.zarr.zip matrix mls", "of reports draw layers"),
     ],
 )

@@ -16,7 +16,20 @@ from flatlab.core.paths import (
 )
 from flatlab.core.registry import LOCAL_IMAGES, check_known, experiment_keys, keys_of, module_of
 from flatlab.core.schema import SCALES, Config, PlanError, closest, convert, describe
-from flatlab.lab.plan.declarations import Paper
+from flatlab.lab.plan.declarations import (
+    Curves,
+    CustomFigure,
+    Intervals,
+    Lines,
+    Matrix,
+    Pairs,
+    Panel,
+    Paper,
+    Points,
+    RankTable,
+    SharpnessGrid,
+    Sweep,
+)
 from flatlab.lab.plan.experiments import (
     Experiment,
     PlannedJob,
@@ -30,7 +43,6 @@ from flatlab.lab.plan.figures import (
     FIGURE_KEY,
     Figure,
     claims_code,
-    correlations_code,
     figures,
     papers,
     targets,
@@ -45,25 +57,13 @@ from flatlab.lab.plan.plan import (
     set_job_environment,
 )
 from flatlab.lab.plan.published import as_published, outdated, published_figures, published_scales
-from flatlab.lab.plan.templates import (
-    Curves,
-    CustomFigure,
-    Intervals,
-    Lines,
-    Matrix,
-    Pairs,
-    Panel,
-    Points,
-    SharpnessGrid,
-    Sweep,
-)
 
 __all__ = [
     "FIGURE_KEY", "LOCAL_IMAGES", "PROOFS", "PUBLISHED", "RESULTS", "SCALES", "Config",
     "Curves", "CustomFigure", "Experiment", "Figure", "Intervals", "Lines", "Matrix", "Pairs",
-    "Panel", "Paper", "Plan", "PlanError", "PlannedJob", "Points", "ResultsFolder",
+    "Panel", "Paper", "Plan", "PlanError", "PlannedJob", "Points", "RankTable", "ResultsFolder",
     "SharpnessGrid", "Sweep", "as_published", "built_at", "check_known", "claims_code",
-    "closest", "command", "convert", "correlations_code", "describe", "experiment_keys",
+    "closest", "command", "convert", "describe", "experiment_keys",
     "figures", "fingerprint", "keys_of", "keys_of_kinds", "kind_of", "kinds", "load_config",
     "load_experiment", "module_of", "outdated", "papers", "published_at", "published_figures",
     "published_scales", "read_experiment", "record_of", "record_start", "redrawn_at",

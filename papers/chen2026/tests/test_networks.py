@@ -8,11 +8,11 @@ import pytest
 
 from flatlab.lab import plan
 from flatlab.lab.claims import ResultTables, verify
-from flatlab.lab.figures import make
+from flatlab.lab.figures.render import make
+from flatlab.lab.tables.networks import Networks
 from flatlab.papers.chen2024.claims import CLAIMS as OF_2024
 from flatlab.papers.chen2026.claims import CLAIMS
 from flatlab.papers.chen2026.claims import CLAIMS as OF_2026
-from flatlab.papers.chen2026.fig5 import kept
 from papers.chen2026.tests.cases import OF_PLOTS, OF_PREPRINT, PLOTS
 from tests.synthetic.claim_tables import (
     BOUND,
@@ -25,6 +25,7 @@ from tests.synthetic.claim_tables import (
     MLS,
     NMLS,
     NONE,
+    TEST_LOSS,
     UP,
     A,
     B,
@@ -37,26 +38,31 @@ from tests.synthetic.claim_tables import (
 )
 
 
-@pytest.mark.parametrize(("figure", "grid", "key"), PLOTS)
-def test_a_claim_holds_fails_or_is_undecided_as_the_networks_say(figure, grid, key):
-    year, name = figure.split("_")
-    claims, cases = (OF_2026, OF_PLOTS) if year == "2026" else (OF_2024, OF_PREPRINT)
-    found = outcomes(claims[name][key], lambda case: [networks(grid, **case)], cases[key])
+@pytest.mark.parametrize(("figure", "grid", "key", "case"), PLOTS)
+def test_a_claim_holds_fails_or_is_undecided_as_the_networks_say(figure, grid, key, case):
+    claims = OF_2026 if figure in OF_2026 else OF_2024
+    found = outcomes(claims[figure][key], lambda loadings: [networks(grid, **loadings)], case)
     assert found == ["holds", "fails", "undecided"]
 
 
 def test_every_claim_of_a_pair_plot_is_tested():
     """c16 is one about training curves, the theorem is below."""
-    for year, of_paper in (("2026", OF_2026), ("2024", OF_2024)):
-        for name in {figure.split("_")[1] for figure, _, _ in PLOTS if figure.startswith(year)}:
-            keys = {key for figure, _, key in PLOTS if figure == f"{year}_{name}"}
-            assert {*of_paper[name]} - {"c16", "theorem"} == keys
+    for figure in {figure for figure, *_ in PLOTS}:
+        claims = OF_2026 if figure in OF_2026 else OF_2024
+        keys = {key for name, _, key, _ in PLOTS if name == figure}
+        assert {*claims[figure]} - {"c16", "theorem"} == keys
 
 
-UNLIKE = {MLS: UP, D: UP, KAPPA: UP, GAP: UP}
+UNLIKE = {MLS: UP, D: UP, KAPPA: UP, GAP: UP, TEST_LOSS: UP}
 OF_ALL = {
     "c2": ({**UNLIKE, D: DOWN}, UNLIKE, {**UNLIKE, D: NONE}),
-    "c13": ({**UNLIKE, GAP: DOWN}, UNLIKE, {**UNLIKE, GAP: NONE}),
+    "c13": ({MLS: UP, KAPPA: DOWN, D: DOWN}, UNLIKE, {**UNLIKE, KAPPA: NONE, D: DOWN}),
+    "c13-gap-losses": (
+        {**UNLIKE, TEST_LOSS: DOWN, D: DOWN},
+        UNLIKE,
+        {**UNLIKE, TEST_LOSS: NONE, D: DOWN},
+    ),
+    "c13-gap-accuracies": ({**UNLIKE, GAP: DOWN, D: DOWN}, UNLIKE, {**UNLIKE, GAP: NONE, D: DOWN}),
 }
 
 
@@ -230,7 +236,7 @@ def test_networks_that_were_dropped_or_failed_do_not_count():
     table["dropped"][3] = 1
     table["finite"][7] = 0
     table["finite"][9] = float("nan")
-    assert {*table["run"].values} - {*kept(table)["run"].values} == {
+    assert {*table["run"].values} - {*Networks.of("vision-zoo", table).data["run"].values} == {
         f"network{number}" for number in (3, 7, 9)
     }
     table["adaptive_sharpness"][5] = -1.0  # has no logarithm
@@ -242,7 +248,7 @@ def test_the_figure_says_what_it_shows_and_counts_what_it_lacks():
     table["dropped"][3] = 1
     table["adaptive_sharpness"][5] = -1.0  # has no logarithm
     settings = next(f.settings for f in plan.figures() if f.target == "chen2026_fig5")
-    files = make(settings, {"vision-zoo": table}, {})
+    files = make(settings, {"vision-zoo": table})
     csv = files["csv"].decode()
     assert "network3," not in csv
     accuracies = pd.read_csv(io.StringIO(csv)).set_index("name")["sample_accuracy"]
