@@ -18,10 +18,9 @@ from flatlab.cli.show import print_dataset
 from flatlab.core import store, text
 from flatlab.core.run_records import read_records
 from flatlab.core.schema import convert, describe
-from flatlab.inputs.arguments import Arguments, options_in_measurement
+from flatlab.inputs.arguments import Arguments, Measure, options_in_measurement
 from flatlab.lab import plan
 from flatlab.lab.kinds._sections import Scaling
-from flatlab.lab.kinds._study_networks import Measure
 
 GROUP = "Measure networks"
 DEFAULT = "(default: %(default)s)"
