@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.derivatives.estimates.random_directions import (
     HELD,
     ROUND,
@@ -176,7 +176,7 @@ def _norms(
     batches = -(-len(inputs) // fitting)
     steps = 10 * (1 + len(layers)) * batches
     what = f"largest singular values of {1 + len(layers)} Jacobians for {len(inputs)} samples"
-    with Forecast(what, steps, progress) as forecast:
+    with ProgressBar(what, steps, progress) as forecast:
         return norms_of_layers(
             model,
             inputs,
