@@ -1,6 +1,6 @@
 """How often nominal 95 % intervals cover, on which side they miss, and how wide they are.
 
-    python -m benchmarks.coverage              all designs; the summary goes into docs/statistics.md
+    python -m benchmarks.coverage              all designs; the summary goes into docs/coverage.md
     python -m benchmarks.coverage tau zoo      those whose names contain one of these words
 
 Every replicate draws new seeds of fixed settings and goes through `flatlab.stats` as a claim does.
@@ -27,7 +27,7 @@ MISSES = 0.003, 0.06
 LARGEST_WIDTH = 1.3
 """The largest median of width / oracle's width; a mean of five has it by Student's t already."""
 
-PAGE = Path("docs/statistics.md")
+PAGE = Path("docs/coverage.md")
 BEGIN, END = "<!-- table of benchmarks/coverage.py -->\n", "<!-- end of the table -->\n"
 
 

@@ -2,7 +2,8 @@
 
 S and G (half-mse, exact), traces of the Hessian and of Gauss-Newton, and the largest eigenvalue of
 the Hessian (cross-entropy), of 8 samples. Each cell is a process of its own, with a limit on time
-and memory; what a library cannot do is shown with its own error. Prints a table of docs/large.md.
+and memory; what a library cannot do is shown with its own error. Prints a table
+of docs/benchmarks.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How often intervals of rank correlations cover, one by one and all pairs of quantities at once.
 
-    python -m benchmarks.simultaneous         two tables for docs/statistics.md
+    python -m benchmarks.simultaneous         two tables for docs/coverage.md
 
 Every replicate draws new seeds of fixed settings: quantities are mixtures of five independent ones,
 which differ between settings and within them, and own noise. The truth is the mean of the estimate

@@ -15,3 +15,18 @@ document.querySelectorAll("table.sortable th").forEach((head) => {
   });
   head.addEventListener("keydown", (event) => event.key === "Enter" && head.click());
 });
+// Above a table of class "searchable" stands a field: rows without each of its words are hidden.
+document.querySelectorAll("table.searchable").forEach((table) => {
+  const field = document.createElement("input");
+  field.type = "search";
+  field.placeholder = "Search: hessian trace, chen2026, layer ...";
+  field.setAttribute("aria-label", "Search this table");
+  table.parentNode.before(field);
+  field.addEventListener("input", () => {
+    const words = field.value.toLowerCase().split(/\s+/);
+    for (const row of table.tBodies[0].rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !words.every((word) => text.includes(word));
+    }
+  });
+});

@@ -15,9 +15,8 @@ from flatlab.api.directions import Moved, State
 from flatlab.core.errors import MeasureError
 from flatlab.core.forecast import Forecast, ticked
 from flatlab.core.store import as_strings
-from flatlab.derivatives.checks.evaluation_mode import batch_norm as in_mode
-from flatlab.derivatives.checks.evaluation_mode import check_mode
-from flatlab.derivatives.checks.isolation import preserving_state
+from flatlab.derivatives.checks.isolation import batch_norm as in_mode
+from flatlab.derivatives.checks.isolation import check_mode, preserving_state
 from flatlab.inputs.arguments import documented, separated
 from flatlab.inputs.loss_forms import Function
 from flatlab.inputs.prepare import Ready, only

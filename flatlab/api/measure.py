@@ -1,6 +1,9 @@
 """`flatlab.measure`: families of quantities of one network on some samples."""
 
+import time
+import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -8,25 +11,38 @@ import xarray as xr
 from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError, is_device_failure
-from flatlab.core.forecast import Forecast
+from flatlab.core.forecast import Forecast, duration
 from flatlab.core.options import checked, options_of
 from flatlab.core.registry import check_known, imported, keys_of, measures_samples
 from flatlab.core.schema import PlanError, plain, refuse_unknown
 from flatlab.core.store import as_strings
 from flatlab.derivatives.checks.isolation import preserving_state
-from flatlab.derivatives.per_sample.memory import available
+from flatlab.derivatives.per_sample.memory import accuracy_of, available, held_by_one
+from flatlab.derivatives.per_sample.probe import Findings, run
 from flatlab.inputs.arguments import Arguments, documented, separated
 from flatlab.inputs.loss_forms import Function
 from flatlab.inputs.losses import options_known, with_options
 from flatlab.inputs.prepare import Ready, made_ready, only
 from flatlab.losses._base import Loss
 from flatlab.measuring.preflight import measured
-from flatlab.measuring.quantity import Measured, Quantity, attributes, quantities_of, settings_of
+from flatlab.measuring.quantity import (
+    Measured,
+    Quantity,
+    Samples,
+    Settings,
+    attributes,
+    quantities_of,
+    settings_of,
+)
 from flatlab.version import __version__
 
 ALL = "all"
 CHECKED = "checked derivatives"
 """Their place among what families start from."""
+AUTO = "auto"
+"""The default of `accuracy` here, and nowhere else: experiments are exact unless they say so."""
+DIRECTIONS, NORMS = 120, 12
+"""Passes of two samples that estimates take: in all, and for the norm of a Jacobian."""
 MIXED = (
     "{}: derivatives with respect to inputs need real numbers, and some inputs are integers; "
     "measure the part of the network behind them"
@@ -74,9 +90,10 @@ def measure(
         `geometry`, rho=0.01 of `adaptive`, label_smoothing=0.1 or class_weights of the loss
         "cross-entropy". `flatlab measure --help` lists them.
 
-    A network of many outputs: accuracy="exact" computes all of them in blocks, accuracy=0.02
-    estimates with that relative standard error of random directions, which is written beside each
-    value under its name and `_error`, accuracy="auto" does so where a sample does not fit at once.
+    A network of many outputs: accuracy="auto", the default, is exact where the derivatives of a
+    sample fit in `memory`, and otherwise estimates with a relative standard error of 0.02 of random
+    directions, which is written beside each value under its name and `_error`; a warning says so.
+    accuracy=0.02 always estimates; accuracy="exact" computes all outputs in blocks.
 
     Returns a dataset with dimensions `sample` and `layer` (names as in `named_modules`); each
     variable has `long_name`, `units` and `source`. Raises `MeasureError` where nothing exact can
@@ -132,6 +149,7 @@ def _report(
     model, samples = ready.model, ready.samples
     precision = next(p.dtype for p in model.parameters() if p.is_floating_point())
     report, left_out = xr.Dataset(), {}
+    findings: dict[str, Findings] = {}
     for name, options in chosen.items():
         settings = settings_of(name, options, ready.loss, memory=starts.setdefault(name, {}), **how)
         try:
@@ -140,7 +158,10 @@ def _report(
             if not samples.inputs.is_floating_point() and not _takes_tokens(name, model):
                 raise MeasureError(f"{name} takes no tokens: its inputs are real numbers")
             with preserving_state(model), Forecast(f"measuring {name}", 1, settings.progress):
-                result = measured(name, model, samples, settings, starts.setdefault(CHECKED, {}))
+                if options.get("accuracy") == AUTO:
+                    _say_if_estimated(name, model, replace(settings, found=findings), samples)
+                known = starts.setdefault(CHECKED, {})
+                result = measured(name, model, samples, settings, known, findings)
         except MeasureError as error:
             if not every or is_device_failure(error):
                 raise
@@ -159,6 +180,28 @@ def _report(
         **({"left_out": reasons} if left_out else {}),
     }
     return report.assign_attrs(about)
+
+
+def _say_if_estimated(name: str, model: nn.Module, settings: Settings, samples: Samples) -> None:
+    """Say that a family estimates what does not fit in memory, and how long that takes."""
+    inputs = samples.inputs
+    findings = settings.findings(model, inputs)
+    if accuracy_of(AUTO, findings, inputs, settings.budget) is None:
+        return
+    theta = [p for p in model.parameters() if p.requires_grad]
+    times = []
+    for _ in range(2):  # the first pass may take longer
+        start = time.monotonic()
+        torch.autograd.grad(run(model, inputs[:2].clone()).sum(), theta, allow_unused=True)
+        times.append(time.monotonic() - start)
+    passes = DIRECTIONS + NORMS * (1 + len(findings.layers))
+    seconds = min(times) * passes * max(len(inputs) / 2, 1)
+    warnings.warn(
+        f"{name} estimates, with standard errors beside the values, in about {duration(seconds)}: "
+        f"the derivatives of a sample with {findings.outputs} outputs take "
+        f"{held_by_one(findings, inputs) / 1e9:.3g} GB; accuracy='exact' computes them in blocks",
+        stacklevel=5,
+    )
 
 
 def _with_family(
@@ -193,12 +236,16 @@ def _checked(
         for name in meant:
             check_known("metrics", name, "families")
             if not measures_samples(name):
-                raise MeasureError(f"{name} compares training with test samples; see the workflow")
+                raise MeasureError(
+                    f"{name} needs a training and a test set; it exists in experiments only "
+                    "(docs/studies.md)"
+                )
         how, options = separated(given)
         kinds = {name: options_of("metrics", name) for name in meant}
         known = {key for kind in kinds.values() for key in kind.__struct_fields__}
         named = ", ".join([*names, *([loss] if isinstance(loss, str) else [])])
         refuse_unknown(options, known | options_known(loss), f"options of {named}")
+        options = {"accuracy": AUTO, **options}
         chosen = {name: plain(checked(options, kind)) for name, kind in kinds.items()}
         return how, names, chosen, with_options(loss, options)
     except PlanError as error:

@@ -6,6 +6,7 @@ import importlib
 import re
 import signal
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,12 +18,36 @@ from flatlab.core.registry import assignments, syntax
 from flatlab.core.schema import Refusal
 from flatlab.lab import plan
 
-GROUPS = ("Look at results", "Measure networks", "Plan and run", "Publish")
-"""The headings of `flatlab --help`, in order; others follow."""
+FIRST = "Start here"
+START = ("build", "doctor", "measure", "summary")
+GROUPS = (FIRST, "Measure networks", "Plan and run", "Look at results", "Maintain this repository")
+"""The headings of `flatlab --help`, in order; others follow. START are the commands of FIRST."""
+EXAMPLES = {
+    "build": "flatlab build petzka2021 -n",
+    "check": "flatlab check results/demo",
+    "compare": "flatlab compare results/demo",
+    "completion": "source <(flatlab completion bash)",
+    "correlate": "flatlab correlate table.zarr.zip test_error --within lr,batch_size",
+    "doctor": "flatlab doctor",
+    "estimate": "flatlab estimate chen2026_figH8 --scale short",
+    "experiments": "flatlab experiments mlp-grid --keys",
+    "export": "flatlab export table.zarr.zip --csv table.csv",
+    "figures": "flatlab figures petzka2021",
+    "findings": "flatlab findings",
+    "keep": "flatlab keep mlp-grid --scale short",
+    "measure": "flatlab measure weights.pt --model mine:build --data images/",
+    "new": "flatlab new my-study",
+    "plot": "flatlab plot table.zarr.zip pairs sharpness:test_error",
+    "publish": "flatlab publish mlp-grid chen2026_figH8",
+    "rank": "flatlab rank one.zarr.zip two.zarr.zip",
+    "run": "flatlab run mlp-grid lr0.1-b20-s0-4 --scale demo",
+    "show": "flatlab show results/demo/tables/mlp-grid.zarr.zip",
+    "summary": "flatlab summary chen2026_figH8",
+    "table": "flatlab table 'checkpoints/*.pt' --model mine:build --data x.npz --out t.zarr.zip",
+}
 WIDTH = 80
 GONE = {
-    "train": "an experiment of kind `loop` trains run by run with your function, and resumes "
-    "(docs/studies.md)",
+    "train": "an experiment with `from: function` trains run by run, and resumes (docs/studies.md)",
     "prove-equal": "in a clone of the project: python -m tools.prove_equal OLD_CHECKOUT",
 }
 """Commands that there were, and what to use instead."""
@@ -47,7 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"flatlab: the package {error.name} is missing; {remedy}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nflatlab: stopped; files that were finished are there", file=sys.stderr)
+        print(
+            "\nflatlab: stopped; finished files are kept, and the same command continues",
+            file=sys.stderr,
+        )
         return 128 + signal.SIGINT
     except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         sys.stderr.close()
@@ -86,8 +114,13 @@ def parser(chosen: str | None) -> _Commands:
     for name, (path, suffix, described) in sorted(_commands().items()):
         first, _, rest = described.partition("\n")
         group = ast.literal_eval(assignments(path).get("GROUP", ast.Constant("Others")))
-        top.groups.setdefault(group, {})[name] = first
-        sub = commands.add_parser(name, help=first, description=first, epilog=rest.strip() or None)
+        top.groups.setdefault(FIRST if name in START else group, {})[name] = first
+        of_examples = rest.strip().startswith("flatlab")  # of `plot`, a line each
+        more = rest if of_examples else textwrap.fill(rest.strip(), WIDTH)
+        example = f"example: {EXAMPLES[name]}" if name in EXAMPLES else ""
+        sub = commands.add_parser(name, help=first, description=first)
+        sub.epilog = "\n\n".join(filter(None, [more, example]))
+        sub.formatter_class = argparse.RawDescriptionHelpFormatter
         if chosen in (None, name):
             module = importlib.import_module(f"flatlab.cli.{path.stem}")
             sub.set_defaults(run_command=getattr(module, f"run{suffix}"))

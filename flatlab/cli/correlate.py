@@ -13,7 +13,7 @@ from flatlab.cli import _text as text
 from flatlab.core import store
 
 GROUP = "Look at results"
-INTERVALS = "intervals hold for all measures of a block at once; under ten networks there is none"
+INTERVALS = "intervals hold for all measures of a block at once; fewer than ten networks have none"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

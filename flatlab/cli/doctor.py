@@ -186,7 +186,7 @@ def run_check(options: argparse.Namespace) -> int:
     from flatlab.core import store
 
     if not options.folder.is_dir() and options.folder != plan.RESULTS:
-        raise store.StoreError(f"{options.folder} is no folder")
+        raise store.StoreError(f"{options.folder} is not a folder")
     load_plan()
     for scale in plan.SCALES:
         load_plan(scale, packs="all")

@@ -7,12 +7,14 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
 import yaml
 
+from flatlab.cli import _text as text
+from flatlab.cli._main import WIDTH
 from flatlab.cli.show import print_dataset
 from flatlab.core import store
 from flatlab.core.run_records import read_records
@@ -26,37 +28,40 @@ GROUP = "Measure networks"
 DEFAULT = "(default: %(default)s)"
 SAME = ("model", "data", "loss", "scaling", "resize", "device", "arguments")
 """Fields of `Measurement` that are options of this name."""
+Add = Callable[..., Any]
 FORMS = {"samples": "N|all", "parameters": "NAME", "output": "KEY|PLACE", "memory": "GB"}
 FORMS |= {"dtype": "float64|float32"}
 """How arguments are written that are no whole numbers."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    help_ = ".safetensors, .pt or .pth: a state dictionary, or a pack that flatlab trained"
-    add("weights", type=Path, nargs="?", help=help_)
+    network, data, what, how, output = _groups(parser)
+    help_ = "a state dictionary (.safetensors, .pt or .pth), or a pack that flatlab trained"
+    parser.add_argument("weights", type=Path, nargs="?", help=help_)
     help_ = f"an architecture ({_known('networks')}), or a function that returns a torch module"
-    add("--model", metavar="NAME|MODULE:FUNCTION", help=help_)
-    add("--timm", metavar="NAME", help="instead of --model, with --images: a network of timm")
-    help_ = "weights for --timm; those of timm's hub by default"
-    add("--weights", type=Path, metavar="FILE", dest="weights_of_timm", help=help_)
-    add("--outputs", type=int, help="outputs of the network; the number of classes by default")
-    help_ = "options of --model NAME, such as width=64 activation=tanh; relu is the default"
-    add("--network", nargs="+", type=_option, default=[], metavar="KEY=VALUE", help=help_)
-    add("--run", help="network to measure, for a pack")
-    help_ = "its weights before training, for distances from them (capacity)"
-    add("--initial", type=Path, metavar="FILE", help=help_)
-    add("--checkpoint", type=int, help="iteration to measure, for a pack; the last by default")
-    add("--data", metavar="FILE|FOLDER|NAME|MODULE:FUNCTION", help=_data_help())
-    add("--images", type=Path, metavar="FOLDER", help="images by class, transformed as for --timm")
+    network("--model", metavar="NAME|MODULE:FUNCTION", help=help_)
+    network("--timm", metavar="NAME", help="network of timm; instead of --model, with --images")
+    help_ = "weights for --timm (default: from timm's hub)"
+    network("--weights", type=Path, metavar="FILE", dest="weights_of_timm", help=help_)
+    help_ = "outputs of the network (default: the number of classes)"
+    network("--outputs", type=int, metavar="N", help=help_)
+    help_ = "options of --model NAME, such as width=64 activation=tanh (default: relu)"
+    network("--network", nargs="+", type=_option, default=[], metavar="KEY=VALUE", help=help_)
+    network("--run", help="network of a pack")
+    network("--checkpoint", type=int, metavar="STEP", help="step of a pack (default: the last)")
+    help_ = "weights before training, for distances from them (capacity)"
+    network("--initial", type=Path, metavar="FILE", help=help_)
+    data("--data", metavar="FILE|FOLDER|NAME|MODULE:FUNCTION", help=_data_help())
+    data("--images", type=Path, metavar="FOLDER", help="images by class, transformed as for --timm")
     help_ = f"part of the data set {DEFAULT}"
-    add("--split", choices=["train", "test"], default="train", help=help_)
-    add("--sample-seed", type=int, default=0, help=f"seed that draws the samples {DEFAULT}")
-    help_ = "families of quantities, or all; geometry by default, adaptive with --timm"
-    add("--family", nargs="+", metavar="NAME", help=help_)
-    add("--loss", default="half-mse", help=f"loss of Hessians ({_known('losses')}) {DEFAULT}")
-    _add_measuring(parser)
-    add("--out", type=Path, metavar="FILE.zarr.zip", help="file for the report")
+    data("--split", choices=["train", "test"], default="train", help=help_)
+    help_ = f"seed that draws the samples {DEFAULT}"
+    data("--sample-seed", type=int, metavar="N", default=0, help=help_)
+    help_ = "measure families, or all (default: geometry; adaptive with --timm)"
+    what("--family", nargs="+", metavar="NAME", help=help_)
+    what("--loss", default="half-mse", help=f"loss of Hessians ({_known('losses')}) {DEFAULT}")
+    _add_measuring(data, what, how)
+    output("--out", type=Path, metavar="FILE.zarr.zip", help="file for the report")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -89,21 +94,22 @@ def run(options: argparse.Namespace) -> int:
 
 
 def add_arguments_table(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    help_ = "files of state dictionaries, or patterns such as 'checkpoints/*.pt'"
-    add("weights", nargs="+", metavar="FILE|PATTERN", help=help_)
-    help_ = "returns a torch module, and is given those hyper-parameters that it takes"
-    add("--model", metavar="MODULE:FUNCTION", required=True, help=f"a function that {help_}")
+    network, data, what, how, output = _groups(parser)
+    help_ = "state dictionaries, or patterns such as 'checkpoints/*.pt'"
+    parser.add_argument("weights", nargs="+", metavar="FILE|PATTERN", help=help_)
+    help_ = "a function that returns a torch module; it gets the hyper-parameters that it takes"
+    network("--model", metavar="MODULE:FUNCTION", required=True, help=help_)
     help_ = "CSV or JSON: a row per network with its file, hyper-parameters, seed and outcomes"
-    add("--runs", type=Path, metavar="FILE", help=help_)
+    network("--runs", type=Path, metavar="FILE", help=help_)
     help_ = "columns of --runs that are outcomes, besides those that are called like one"
-    add("--outcomes", nargs="+", default=[], metavar="NAME", help=help_)
-    add("--data", required=True, metavar="FILE|FOLDER|NAME|MODULE:FUNCTION", help=_data_help())
-    add("--family", nargs="+", default=["geometry"], metavar="NAME", help="families, or all")
-    help_ = "of the training; cross-entropy by default, half-mse where targets are numbers"
-    add("--loss", help=help_)
-    _add_measuring(parser)
-    add("--out", type=Path, required=True, metavar="FILE.zarr.zip", help="file for the table")
+    network("--outcomes", nargs="+", default=[], metavar="NAME", help=help_)
+    data("--data", required=True, metavar="FILE|FOLDER|NAME|MODULE:FUNCTION", help=_data_help())
+    help_ = f"measure families, or all {DEFAULT}"
+    what("--family", nargs="+", default=["geometry"], metavar="NAME", help=help_)
+    help_ = "loss of the training (default: cross-entropy; half-mse where targets are numbers)"
+    what("--loss", help=help_)
+    _add_measuring(data, what, how)
+    output("--out", type=Path, required=True, metavar="FILE.zarr.zip", help="file for the table")
 
 
 def run_table(options: argparse.Namespace) -> int:
@@ -150,27 +156,43 @@ def _files_of(patterns: list[str]) -> list[Path]:
     found: set[str] = set()
     for pattern in patterns:
         if not (files := glob.glob(pattern, recursive=True)):
-            raise plan.PlanError(f"no file is called like {pattern}")
+            raise plan.PlanError(f"no file matches {pattern}")
         found |= {*files}
     return [Path(name) for name in sorted(found)]
 
 
-def _add_measuring(parser: argparse.ArgumentParser) -> None:
+def _groups(parser: argparse.ArgumentParser) -> tuple[Add, ...]:
+    """What adds an option to each group of the help."""
+    titles = ("network", "data", "what is measured", "how it is computed", "output")
+    return tuple(parser.add_argument_group(title).add_argument for title in titles)
+
+
+def _add_measuring(data: Add, what: Add, how: Add) -> None:
     """Options of samples, outputs and parameters, and of the computation."""
-    add = parser.add_argument
     help_ = f"scaling of images; arrays are as your networks see them {DEFAULT}"
-    add("--scaling", choices=get_args(Scaling), default="unit", help=help_)
+    data("--scaling", choices=get_args(Scaling), default="unit", help=help_)
     help_ = "pixels of the shorter side to which images of --data FOLDER are resized and cut"
-    add("--resize", type=int, metavar="PIXELS", help=help_)
-    help_ = f"options of families and of the loss: {'; '.join(_options())}"
-    add("--options", nargs="+", type=_option, default=[], metavar="KEY=VALUE", help=help_)
+    data("--resize", type=int, metavar="PIXELS", help=help_)
+    help_ = "options of measure families and of the loss; --help-options lists them"
+    what("--options", nargs="+", type=_option, default=[], metavar="KEY=VALUE", help=help_)
+    what("--help-options", action=_HelpOptions, nargs=0, help="list all options, and stop")
+    groups = {**dict.fromkeys(("samples", "ignore_index"), data)}
+    groups |= dict.fromkeys(("output", "parameters"), what)
     for name, _, meaning in describe(Measure):
         if name in Arguments.__struct_fields__:
             flag, form = f"--{name.replace('_', '-')}", FORMS.get(name, "N")
-            how = {"nargs": "+", "type": str} if name == "parameters" else {"type": _value}
+            given = {"nargs": "+", "type": str} if name == "parameters" else {"type": _value}
             help_ = meaning.replace("null: ", "by default ").replace("%", "%%")
-            add(flag, metavar=form, help=help_, **how)
-    add("--device", choices=["cpu", "cuda"], default="cpu", help=f"where to compute {DEFAULT}")
+            groups.get(name, how)(flag, metavar=form, help=help_, **given)
+    how("--device", choices=["cpu", "cuda"], default="cpu", help=f"where to compute {DEFAULT}")
+
+
+class _HelpOptions(argparse.Action):
+    """Print the options of every measure family and loss."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(text.table("<<", *_options(), width=WIDTH))
+        parser.exit()
 
 
 def _data_help() -> str:
@@ -187,11 +209,12 @@ def _known(folder: str) -> str:
     return f"known: {', '.join(plan.keys_of(folder))}"
 
 
-def _options() -> Iterator[str]:
+def _options() -> Iterator[tuple[str, str]]:
+    """A measure family or loss, and its options."""
     for folder in ("metrics", "losses"):
         for key in plan.keys_of(folder):
             if fields := options_in_measurement(folder, key).__struct_fields__:
-                yield f"{', '.join(fields)} ({key})"
+                yield key, ", ".join(fields)
 
 
 def _value(text: str) -> Any:

@@ -9,10 +9,10 @@ import argparse
 from flatlab.cli._main import add_scale, load_plan
 from flatlab.core import store
 from flatlab.lab import plan
-from flatlab.lab.publish import findings, keep
-from flatlab.lab.publish.publish import built_figures, publish, publish_redrawn
+from flatlab.lab.publish import findings
+from flatlab.lab.publish.publish import built_figures, keep, publish, publish_redrawn, restore
 
-GROUP = "Publish"
+GROUP = "Maintain this repository"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,9 +40,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def run_findings(options: argparse.Namespace) -> int:
-    """Write FINDINGS.md from report/findings.md, with every number from published results."""
+    """Write FINDINGS.md and the results in README.md from report/; every number is looked up."""
     store.replace(findings.PAGE, findings.render().encode())
-    print(f"{findings.PAGE} shows the published results")
+    store.replace(findings.README, findings.render_readme().encode())
+    print(f"{findings.PAGE} and {findings.README} show the published results")
     return 0
 
 
@@ -60,6 +61,6 @@ def run_keep(options: argparse.Namespace) -> int:
     results/, from which `snakemake --config packs=measured` draws figures without training.
     """
     experiment = load_plan(options.scale, packs="all").experiment(options.experiment)
-    act = keep.restore if options.restore else keep.keep
+    act = restore if options.restore else keep
     print(act(experiment, options.pack))
     return 0

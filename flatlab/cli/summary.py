@@ -16,6 +16,10 @@ from flatlab.lab.verdict_files import read_verdicts
 
 GROUP = "Look at results"
 
+OF_A_DEMO = """\
+These are small networks, mostly on handwritten digits. They show that the
+workflow runs, not what holds in the papers: that is in FINDINGS.md."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_ = "figures or papers; prints each of their claims, with the evidence"
@@ -50,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
     if built:
         print(f"pictures (.pdf, .svg, .png) and their numbers (.csv): {place.folder / 'figures'}")
         print(f"the claims of a figure or a paper: flatlab summary {built[0].target}")
+        print(OF_A_DEMO if scale == "demo" else "what was found: FINDINGS.md")
         print(_in_words(compared, scale))
     return 0
 
@@ -142,7 +147,7 @@ def _in_words(compared: compare.Comparison, scale: str) -> str:
 
 
 def _as_text(board: Board, marked: Collection[str] = ()) -> str:
-    """Tables for a terminal of 80 columns, the headline in the last line.
+    """Tables for a terminal of 80 columns, without rows and columns that are empty.
 
     marked: the figures that get an asterisk.
     """
@@ -151,7 +156,11 @@ def _as_text(board: Board, marked: Collection[str] = ()) -> str:
     for name, *cells in rows:
         target, _, _ = name.partition(" ")
         figures.append([f"{target} *" if target in marked else target, *cells])
+    shown = [i for i, column in enumerate(zip(*figures, strict=True)) if any(column[1:])]
+    figures = [[row[i] for i in shown] for row in figures]
     groups = [[name.partition(":")[0], *counts] for name, *counts in board.by_group]
-    lines = [[line] for line in (*board.survivors, board.headline)]
-    tables = [text.table("<<>>>>>", *figures), text.table("<>>>>", *groups)]
-    return "\n\n".join([*tables, text.table("<", *lines, width=80)])
+    groups = [groups[0], *(row for row in groups[1:] if any(row[1:]))]
+    own = [board.headline] if any(board.counts["own"].values()) else []
+    tables = [text.table("<<>>>>>"[: len(shown)], *figures), text.table("<>>>>", *groups)]
+    lines = [[line] for line in (*board.survivors, *own)]
+    return "\n\n".join([*tables, *([text.table("<", *lines, width=WIDTH)] if lines else [])])

@@ -16,6 +16,7 @@ ROOMS = {
     "core": "plan.options plan.paths plan.registry plan.run_records plan.schema plan.studies store "
     "execution.own_code:user_code jobs.progress jobs.resume_state derivatives.errors "
     "derivatives.forecast",
+    "lab.figures": "plotting.axes:style plotting.quantities:labels",
     "lab": "claims jobs plan tables train experiments:kinds plotting:figures publication:publish",
     "api": "metrics._directions metrics._landscape metrics._measure metrics._tracker",
     "inputs": "execution.own_samples:files metrics._adapted metrics._batches metrics._losses "
@@ -23,8 +24,8 @@ ROOMS = {
     "measuring": "metrics._checked:preflight metrics._loss_values:evaluate "
     "metrics._measure_pack:grid metrics._measure_transformed:transformed "
     "metrics._measure_zoo:networks metrics._quantity metrics._stacked:dataset",
-    "derivatives.checks": "derivatives.comparisons derivatives.culprits "
-    "derivatives.derivative_check derivatives.differences derivatives.evaluation_mode "
+    "derivatives.checks": "derivatives.comparisons "
+    "derivatives.derivative_check derivatives.differences "
     "derivatives.isolation",
     "derivatives.estimates": "derivatives.random_directions derivatives.random_perturbations "
     "derivatives.random_traces",

@@ -94,9 +94,11 @@ def use_studies(folders: Sequence[str], context: str) -> None:
         folder = Path(name).resolve()
         key = key_of(folder)
         if not folder.is_dir():
-            raise PlanError(f"{context}: {name} is no folder")
+            raise PlanError(f"{context}: {name} is not a folder")
         if not (folder / "figures.py").is_file():
-            raise PlanError(f"{context}: {name} has no figures.py, so that it shows nothing")
+            raise PlanError(
+                f"{context}: {name} has no figures.py; add one, `flatlab new` makes an example"
+            )
         check_name(folder, context)
         if key in chosen:
             raise PlanError(f"{context}: two studies are called {key}: {chosen[key]} and {folder}")
@@ -109,9 +111,12 @@ def check_name(folder: Path, context: str) -> None:
     """Raise `PlanError` if the name of a folder cannot name a study."""
     key = key_of(folder)
     if not re.match("[a-z]", key) or key in RESERVED:
-        raise PlanError(f"{context}: {folder.name} cannot name a study; call its folder otherwise")
+        raise PlanError(
+            f"{context}: {folder.name} is not a valid study name; rename the folder: "
+            "a letter first, then letters and digits"
+        )
     if key in shipped():
-        raise PlanError(f"{context}: {key} is a paper of flatlab; call the study otherwise")
+        raise PlanError(f"{context}: {key} is a paper of flatlab; rename the folder")
 
 
 def _refuse_shadows(chosen: dict[str, Path], context: str) -> None:
@@ -140,7 +145,7 @@ def study_of(folder: Path, context: str) -> str:
     for key, path in studies().items():
         if path == folder.resolve():
             return key
-    raise PlanError(f"{context}: such experiments are part of a study, and this is none")
+    raise PlanError(f"{context}: such experiments belong to a study, and this file does not")
 
 
 def module_of_function(name: str, study: str, context: str) -> str:

@@ -20,9 +20,8 @@ from torch.func import functional_call
 from flatlab.core.errors import MeasureError
 from flatlab.core.forecast import Forecast
 from flatlab.core.schema import Strict, means
-from flatlab.derivatives.checks.evaluation_mode import check_mode
 from flatlab.derivatives.jacobians.norms import Norms, known, spectral_norm
-from flatlab.derivatives.per_sample.probe import probe, run
+from flatlab.derivatives.per_sample.probe import run
 from flatlab.derivatives.second_order.hessian_products import Batches
 from flatlab.derivatives.second_order.second_pass import piecewise_linear
 from flatlab.losses._base import Loss
@@ -146,11 +145,10 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """
     options: Options = settings.options
     wanted = options.capacity
-    check_mode(model)
-    findings = probe(model, samples.inputs)
+    findings = settings.findings(model, samples.inputs)
     if not findings.layers:
         raise MeasureError(
-            "capacity is of linear and convolution layers, and none is called as such a layer"
+            "capacity needs linear or convolution layers, and this network calls none as a module"
         )
     fitting = max(1, BYTES // (findings.numbers * samples.inputs.element_size()))
     size = settings.batch_size or fitting

@@ -23,9 +23,8 @@ from torch import Tensor, nn
 from flatlab.core.errors import MeasureError
 from flatlab.core.forecast import Forecast
 from flatlab.core.schema import Key, Strict, closest, means
-from flatlab.derivatives.checks.evaluation_mode import check_mode
 from flatlab.derivatives.per_sample.memory import accuracy_of
-from flatlab.derivatives.per_sample.probe import Findings, probe
+from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.derivatives.second_order.layer_curvature import (
     ineligible_layers,
     largest_of_blocks,
@@ -144,8 +143,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """
     options: Options = settings.options
     loss = settings.loss_named(options.relative_flatness_loss)
-    check_mode(model)
-    findings = probe(model, samples.inputs)
+    findings = settings.findings(model, samples.inputs)
     ineligible = ineligible_layers(model, samples.inputs, findings)
     chosen = _chosen(options.flatness_layers, findings.layers, ineligible)
     if not chosen and "traces" not in options.flatness:
@@ -180,7 +178,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             settings.batch_size,
             settings.progress,
             settings.step,
-            accuracy_of(options.accuracy, model, samples.inputs, settings.budget)[0],
+            accuracy_of(options.accuracy, findings, samples.inputs, settings.budget),
             settings.budget,
         )
         for end, part in (("", traced.values), ("_error", traced.errors)):

@@ -18,7 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from flatlab.core.forecast import Forecast
 from flatlab.core.schema import Strict, means
-from flatlab.derivatives.checks.evaluation_mode import batch_norm, check_mode
+from flatlab.derivatives.checks.isolation import batch_norm
 from flatlab.derivatives.per_sample.memory import held_while
 from flatlab.derivatives.second_order.hessian_products import (
     Batches,
@@ -89,8 +89,6 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     True
     """
     options: Options = settings.options
-    with batch_norm(model, "eval"):
-        check_mode(model)
     theta = trainable(model)
     generator = torch.Generator().manual_seed(settings.seed)
     count = sum(parameter.numel() for parameter in theta)

@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from flatlab.core.errors import MeasureError
 from flatlab.core.forecast import Forecast
 from flatlab.core.schema import Strict, means
-from flatlab.derivatives.checks.evaluation_mode import check_samples
 from flatlab.derivatives.jacobians.golub_kahan import samples_at_a_time
 from flatlab.derivatives.jacobians.norms import norms_of_layers, spectral_norm
 from flatlab.derivatives.per_sample.engine import derivatives
@@ -172,8 +171,8 @@ def _norms(
     """Exact, or by an iteration.  inputs: (samples, ...).  size: samples at a time."""
     budget = settings.budget
     classes = settings.loss.classes
-    wanted, findings = accuracy_of(settings.options.accuracy, model, inputs, budget)
-    if wanted is None or findings is None:
+    findings = settings.findings(model, inputs)
+    if accuracy_of(settings.options.accuracy, findings, inputs, budget) is None:
         return _exact_norms(model, inputs, settings, size, classes)
     both = []
     for network in (model, nn.Sequential(model, *softmax_of(classes))):  # d softmax(f)/dx = P J
@@ -195,7 +194,6 @@ def _exact_norms(
     model: nn.Module, inputs: Tensor, settings: Settings, size: int | None, classes: int
 ) -> JacobianNorms:
     """From J itself; sample by sample where J J^T is large."""
-    check_samples(model, inputs)
     with torch.no_grad():
         large = run(model, inputs[:1].clone()).shape[1] > LARGE
     parts = []
@@ -208,6 +206,7 @@ def _exact_norms(
             wanted=ONLY_J if large else EVERYTHING,
             budget=settings.budget,
             progress=settings.progress,
+            findings=None if large else settings.findings(model, inputs),
         )
         with torch.no_grad():
             softmaxed = softmax_norms(exact.outputs, exact.gram, classes)

@@ -22,7 +22,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from flatlab.core.errors import MeasureError
 from flatlab.core.forecast import Forecast
 from flatlab.core.schema import Strict, means
-from flatlab.derivatives.checks.evaluation_mode import batch_norm, check_mode
+from flatlab.derivatives.checks.isolation import batch_norm
 from flatlab.derivatives.second_order.hessian_products import Product, trainable
 from flatlab.derivatives.second_order.lanczos import Eigenpairs, density, quadrature, random_start
 from flatlab.derivatives.second_order.matrices import Matrix, matrix_of
@@ -110,13 +110,11 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     [4.5, 0.5]
     """
     options: Options = settings.options
-    with batch_norm(model, "eval"):
-        check_mode(model)
     if not (options.largest or options.smallest or options.density_probes):
         raise MeasureError("spectrum: largest, smallest and density_probes are all 0")
     if "fisher" in options.matrices and not _is_likelihood(settings.loss):
         raise MeasureError(
-            "the loss is no negative log-likelihood, so it has no Fisher matrix; measure "
+            "the loss is not a negative log-likelihood, so it has no Fisher matrix; measure "
             "gauss-newton, or empirical-fisher"
         )
     blocks = _blocks(model, options)

@@ -74,7 +74,9 @@ def _of_mean_weight(loss: Weighted, samples: Samples, classes: int) -> Weighted:
     weights = loss.weights.to(samples.inputs.device)
     if samples.labels is not None:
         if (largest := int(samples.labels.max())) >= len(weights):
-            raise MeasureError(f"label {largest}: there are {len(weights)} class_weights")
+            raise MeasureError(
+                f"label {largest} has no weight: there are {len(weights)} class_weights"
+            )
         mean = weights[samples.labels].mean()
     elif samples.targets is None:
         raise MeasureError("class_weights weigh samples by their classes; pass targets")

@@ -249,7 +249,10 @@ def _of_positions(targets: Tensor, classes: int, ignore_index: int, weight: Tens
     known = labels[~ignored]
     if int(known.min()) < 0 or int(known.max()) >= classes:
         worst = int(known.min()) if int(known.min()) < 0 else int(known.max())
-        raise MeasureError(f"label {worst}: there are {classes} outputs for each position")
+        raise MeasureError(
+            f"label {worst} is out of range: there are {classes} outputs for each position "
+            f"(labels 0 to {classes - 1})"
+        )
     wanted = one_hot(labels.masked_fill(ignored, 0), classes).to(weight)
     return wanted.masked_fill(ignored[..., None], torch.nan).flatten(1)
 
@@ -272,7 +275,7 @@ def only(model: nn.Module, parameters: str | Sequence[str] | None) -> Iterator[N
     for pattern in patterns:
         if not any(chosen(name, pattern) for name in named):
             hint = closest(pattern, [*named, *(name for name, _ in model.named_modules() if name)])
-            raise MeasureError(f"parameters: {pattern!r} is none that requires gradients; {hint}")
+            raise MeasureError(f"parameters={pattern!r} matches no trainable parameter; {hint}")
     others = [p for n, p in named.items() if not any(chosen(n, pattern) for pattern in patterns)]
     try:
         for parameter in others:

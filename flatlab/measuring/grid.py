@@ -14,12 +14,11 @@ from flatlab.core.progress import Progress
 from flatlab.core.registry import imported, joined
 from flatlab.core.store import TrainedPack, as_strings
 from flatlab.data._tensors import Split, Splits, prepare
-from flatlab.derivatives.checks.comparisons import Verdict
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.derivatives.jacobians.norms import Norms
 from flatlab.losses._base import loss_of
 from flatlab.measuring.dataset import stacked, without_samples
-from flatlab.measuring.preflight import measured, notes_of_many
+from flatlab.measuring.preflight import Known, measured, notes_of_many
 from flatlab.measuring.quantity import (
     Measured,
     Samples,
@@ -117,7 +116,7 @@ class GridMeasurer:
         results: dict[str, dict[tuple[int, ...], Measured]] = {name: {} for name in families}
         # The derivatives of an architecture are checked once: other weights and sample sets go
         # through the same operations.
-        verdicts: dict[str, Verdict] = {}
+        known: Known = {}
         progress = Progress(len(states) * len(checkpoints), "networks", lambda: "")
         for done, (run, number) in enumerate(np.ndindex(*size.values())):
             if number == 0:  # of another run, nothing that a family remembers holds
@@ -125,28 +124,26 @@ class GridMeasurer:
             if (state := states[run].get(checkpoints[number])) is not None:
                 self.model.load_state_dict(state)
                 for name in families:
-                    found = self._measured(name, how[name], verdicts)
+                    found = self._measured(name, how[name], known)
                     results[name] |= {(run, number, *place): each for place, each in found.items()}
             progress.advance(lambda: done + 1)  # noqa: B023 - it is called before the next one
         progress.close(len(states) * len(checkpoints))
-        known: set[str] = set()
+        there: set[str] = set()
         parts = []
         for name, measured_ones in results.items():
             part = self._dataset(name, measured_ones, size).assign_coords(checkpoint=checkpoints)
-            parts.append(part.drop_vars(known & {*map(str, part.data_vars)}))
-            known |= {*map(str, part.data_vars)}
+            parts.append(part.drop_vars(there & {*map(str, part.data_vars)}))
+            there |= {*map(str, part.data_vars)}
         return xr.merge(parts, join="exact", compat="equals", combine_attrs="no_conflicts")
 
     def _settings(self, name: str, initial: State | None) -> Settings:
         loss = loss_of(self.settings["loss"])
         return settings_of(name, self.settings["options"][name], loss, initial=initial)
 
-    def _measured(
-        self, name: str, how: Settings, verdicts: dict[str, Verdict]
-    ) -> dict[tuple[int, ...], Measured]:
+    def _measured(self, name: str, how: Settings, known: Known) -> dict[tuple[int, ...], Measured]:
         """A family on the network as it is: at (), or at the number of each sample set.
 
-        verdicts: of checked derivatives, by family.
+        known: of derivatives, by earlier checks.
 
         A set without samples, where a network gets nothing wrong, has no result.
         """
@@ -170,7 +167,7 @@ class GridMeasurer:
                     split=_samples(split),
                     held_out=_samples(self.splits.test) if training else None,
                 )
-                result = measured(name, self.model, _samples(subset), of_set, verdicts)
+                result = measured(name, self.model, _samples(subset), of_set, known)
                 results[(number,)] = without_samples(result, quantities_of(family))
         return results
 

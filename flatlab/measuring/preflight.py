@@ -1,4 +1,4 @@
-"""The one way to call a family: after its derivatives have been checked."""
+"""Ask of a network, once, whether it can be measured, and call a family with what is found."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
 from flatlab.core.registry import imported
-from flatlab.derivatives.checks.comparisons import Verdict
+from flatlab.derivatives.checks.comparisons import DerivativeReport, Kind
 from flatlab.derivatives.checks.derivative_check import check_derivatives
+from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.derivatives.second_order.second_pass import recomposed
 from flatlab.inputs.loss_forms import OfFunction
 from flatlab.losses._base import NoClosedForm
@@ -18,13 +19,17 @@ from flatlab.measuring.quantity import Measured, Samples, Settings
 NOTES = ("derivatives", "derivatives_not_checked")
 """What a check says: see `check_derivatives`."""
 
+Known = dict[tuple[str | None, str | None], dict[Kind, DerivativeReport]]
+"""What is known of derivatives, by the mode of batch norm and the loss that an option names."""
+
 
 def measured(
     name: str,
     model: nn.Module,
     samples: Samples,
     settings: Settings,
-    verdicts: dict[str, Verdict] | None = None,
+    known: Known | None = None,
+    findings: dict[str, Findings] | None = None,
 ) -> Measured:
     """A family on one sample set, with what the check of its derivatives says among its notes.
 
@@ -32,13 +37,16 @@ def measured(
     model: the network.
     samples: the sample set.
     settings: how the family measures.
-    verdicts: of complete checks of this network with other weights, by family, which are taken and
-        kept here; None: it is checked.
+    known: of derivatives, from checks for other families or of this network with other weights,
+        and to which this adds; None: all is checked.
+    findings: of `probe`, for all families on this network and these samples; empty at first.
 
-    Raises `MeasureError` where the network or its derivatives are refused.
+    Mode, randomness, mixing of samples, finiteness and derivatives are asked here, once, before a
+    family begins. Raises `MeasureError` where the network or its derivatives are refused.
     """
     family, options = imported("metrics", name), settings.options
-    loss = settings.loss_named(getattr(options, "relative_flatness_loss", None))
+    named = getattr(options, "relative_flatness_loss", None)
+    loss = settings.loss_named(named)
 
     def targets(outputs: int) -> Tensor | None:
         try:
@@ -47,25 +55,21 @@ def measured(
             return None
 
     mode = getattr(options, "batch_norm", None)
-    verdicts = {} if verdicts is None else verdicts
-    verdict = verdicts.get(name)
-    if verdict is None:
-        verdict = check_derivatives(
-            model, samples.inputs, targets, loss, family.CHECKS, mode, settings.progress
-        )
-        verdicts |= {name: verdict} if verdict.complete else {}
+    before = {} if known is None else known.setdefault((mode, named), {})
+    asked = model, samples.inputs, targets, loss, family.CHECKS
+    report = check_derivatives(*asked, mode, settings.progress, before)
     given = samples.targets
     if given is not None and given.ndim == 2 and given.shape[1] > 1 and (why := loss.unfit(given)):
         raise MeasureError(why)
+    how = replace(settings, step=report.step, found={} if findings is None else findings)
     try:
-        with recomposed(verdict.operations):
-            how = replace(settings, step=verdict.step)
+        with recomposed(report.operations):
             result: Measured = family.measure(model, samples, how)
     except NotImplementedError as error:
         if isinstance(loss, OfFunction) or isinstance(error, NoClosedForm):
             raise MeasureError(f"{name}: {error}") from None
         raise
-    return replace(result, notes=result.notes | verdict.notes)
+    return replace(result, notes=result.notes | report.notes)
 
 
 def notes_of_many(name: str, measured: Iterable[Measured]) -> dict[str, str]:

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
 from flatlab.core.registry import imported
+from flatlab.derivatives.checks.isolation import check_samples
 from flatlab.derivatives.jacobians.norms import Norms
+from flatlab.derivatives.per_sample.probe import Findings, probe
 from flatlab.inputs.loss_forms import OfFunction
 from flatlab.losses._base import Loss, loss_of
 
@@ -93,7 +95,10 @@ class Samples:
         elif self.labels is None:
             raise MeasureError("the sharpness of a loss needs targets: classes, or output values")
         elif (largest := int(self.labels.max())) >= outputs:
-            raise MeasureError(f"label {largest}: there are {outputs} outputs")
+            raise MeasureError(
+                f"label {largest} is out of range: the network has {outputs} outputs "
+                f"(labels 0 to {outputs - 1})"
+            )
         else:
             real = self.inputs.dtype if self.inputs.is_floating_point() else torch.float32
             targets = nn.functional.one_hot(self.labels, outputs).to(real)
@@ -122,7 +127,9 @@ class Settings:
     memory: what a family keeps from one checkpoint of a run to the next, for the same samples; it
         may save time, but must not be needed.
     budget: bytes that derivatives may take; None: fixed block sizes, the same on every machine.
-    norms: cache of weight norms, shared by the sample sets of one network.
+    norms: cache of weight norms, which all sample sets of one network share.
+    found: what rules cover in the network, once it has been asked; all families on the same network
+        and samples share it.
     step: the difference step of what stands in for second backward passes where these are wrong, as
         `check_derivatives` has found; None: they are right.
     split: all samples of the split that those measured are drawn from, in an experiment.
@@ -137,10 +144,18 @@ class Settings:
     initial: nn.Module | Mapping[str, Tensor] | None = None
     memory: dict[str, Any] = field(default_factory=dict)
     norms: Norms = field(default_factory=dict)
+    found: dict[str, Findings] = field(default_factory=dict)
     budget: int | None = None
     step: float | None = None
     split: Samples | None = None
     held_out: Samples | None = None
+
+    def findings(self, model: nn.Module, inputs: Tensor) -> Findings:
+        """What rules cover; `MeasureError` for a network or samples that cannot be measured."""
+        if "network" not in self.found:
+            check_samples(model, inputs)
+            self.found["network"] = probe(model, inputs)
+        return self.found["network"]
 
     def loss_named(self, name: str | None) -> Loss:
         """The loss that an option names, for the outputs of this network; None: `loss`."""

@@ -25,9 +25,10 @@ def small_zoo(papers):
 
     def write(grid, **adaptive):
         scale = {"name": "small-zoo", "grid": grid}
+        measure = {"families": ["adaptive"], "samples": 2, "seed": 0}
         zoo = {
-            **{"kind": "zoo", "title": "The networks of a grid", "samples": 2, "seed": 0},
-            **{"jobs": 2, "adaptive": {"outputs": "sigmoid", "rho": 0.1, **adaptive}},
+            **{"kind": "networks", "from": "grid", "title": "The networks of a grid", "jobs": 2},
+            **{"measure": {**measure, "outputs": "sigmoid", "rho": 0.1, **adaptive}},
             "scales": {"paper": scale, "short": scale, "demo": scale},
         }
         (papers / "beyond/experiments/small-zoo.yaml").write_text(yaml.safe_dump(zoo))

@@ -1,6 +1,7 @@
 """The command line as a whole: help in groups, tables as text, completion, what a start imports."""
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,11 +13,11 @@ import pytest
 import flatlab.cli
 from flatlab.cli import _text as text
 from flatlab.cli import main
-from flatlab.cli._main import GROUPS, parser
+from flatlab.cli._main import EXAMPLES, GROUPS, parser
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = [*parser("").commands]
-HELP = {"measure": ("lenet5", "digits", "cross-entropy", "singular_values", "label_smoothing")}
+HELP = {"measure": ("lenet5", "digits", "cross-entropy", "how it is computed:")}
 TRY = """
 source completion.sh
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
@@ -33,7 +34,7 @@ def test_help_lists_every_command_once_and_in_its_group(capsys):
     titles = re.findall(r"^(\w[\w ]+):$", page, re.MULTILINE)
     assert titles == list(GROUPS)
     assert sorted(re.findall(r"^  ([\w-]+)  ", page, re.MULTILINE)) == COMMANDS
-    for before, after in (("Look at", "export"), ("Measure", "rank"), ("Plan", "doctor")):
+    for before, after in (("Look at", "export"), ("Measure", "rank"), ("Start", "doctor")):
         assert page.index(before) < page.index(f"  {after} ")
     assert page.index("  rank ") < page.index("Plan and run")
 
@@ -47,6 +48,16 @@ def test_every_command_has_help(command, capsys):
     assert "usage: flatlab" in page
     for part in HELP.get(command, ()):
         assert part in page
+
+
+def test_every_command_has_an_example_that_it_understands():
+    commands = parser(None).commands
+    assert {*commands} == {*EXAMPLES}
+    for name, line in EXAMPLES.items():
+        words = shlex.split(line.removeprefix("source <(").removesuffix(")"))
+        assert words[:2] == ["flatlab", name]
+        commands[name].parse_known_args(words[2:])  # `build` passes the rest on
+        assert line in commands[name].format_help()
 
 
 def test_a_file_in_the_folder_of_commands_is_a_command_and_may_hold_another(
@@ -72,7 +83,7 @@ def test_an_unknown_command_is_an_error_and_one_that_is_gone_says_what_to_do(cap
         main(["sumary"])
     assert end.value.code == 2
     assert "summary" in capsys.readouterr().err
-    assert "an experiment of kind `loop`" in refusal("train", "mine:train", "--grid", "grid.csv")
+    assert "`from: function` trains" in refusal("train", "mine:train", "--grid", "grid.csv")
 
 
 def test_only_the_command_that_is_called_is_imported():
@@ -114,7 +125,10 @@ def test_a_command_that_is_stopped_says_so_in_a_sentence(monkeypatch, capsys):
 
     monkeypatch.setattr("flatlab.cli.summary.run_figures", stopped)
     assert main(["figures"]) == 130
-    assert capsys.readouterr().err.strip() == "flatlab: stopped; files that were finished are there"
+    assert (
+        capsys.readouterr().err.strip()
+        == "flatlab: stopped; finished files are kept, and the same command continues"
+    )
 
 
 def test_without_a_configuration_that_is_yaml_it_says_so(tmp_path, monkeypatch, refusal):
@@ -144,3 +158,11 @@ def test_on_a_terminal_the_last_column_wraps(monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
     lines = text.table("<><", *ROWS).splitlines()
     assert lines[-2:] == ["  longer  12345  one two three", "                 four five"]
+
+
+def test_the_options_of_all_families_are_listed_apart(capsys):
+    with pytest.raises(SystemExit):
+        main(["measure", "--help-options"])
+    told = capsys.readouterr().out
+    assert "singular_values" in told
+    assert "label_smoothing" in told

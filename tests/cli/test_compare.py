@@ -172,8 +172,8 @@ def test_an_experiment_that_one_of_both_does_not_read_is_named(printed):
 def test_folders_without_results_are_named(refusal):
     write("a")
     for folders, lacking in ((("nowhere", "a"), "nowhere"), (("a", "nowhere"), "nowhere")):
-        assert f"{lacking} is no folder of results" in refusal("compare", *folders)
-    assert "results/published/demo is no folder of results" in refusal("compare", "a")
+        assert f"{lacking} does not exist" in refusal("compare", *folders)
+    assert "results/published/demo does not exist" in refusal("compare", "a")
     store.save_json("b/verdicts/scoreboard.json", {})
     store.save_json("b/verdicts/chen2026/figH8.json.provenance.json", {})
     assert "b holds no verdicts" in refusal("compare", "a", "b")

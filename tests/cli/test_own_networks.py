@@ -153,17 +153,17 @@ def test_networks_without_a_partner_are_counted_and_few_have_no_interval(table):
 
 def test_a_stopped_table_goes_on_where_it_stopped(here, monkeypatch):
     measured, limit = [], 3
-    original = Measurer.row
+    original = Measurer.values
 
-    def counting(measurer, file, *rest):
+    def counting(measurer, network, about):
         if len(measured) == limit:
             raise KeyboardInterrupt
-        measured.append(file.name)
-        return original(measurer, file, *rest)
+        measured.append(next(network.parameters()).sum().item())
+        return original(measurer, network, about)
 
     command = ["table", "checkpoints/lr0.1-b10-*.pt", "--model", "mine:build", "--runs", "runs.csv"]
     command += ["--data", "data.npz", "--samples", "20", "--out"]
-    monkeypatch.setattr(Measurer, "row", counting)
+    monkeypatch.setattr(Measurer, "values", counting)
     assert main([*command, "again.zarr.zip"]) == 130
     limit = None
     assert main([*command, "again.zarr.zip"]) == 0
@@ -199,7 +199,7 @@ TABLE = "table checkpoints/*.pt --model mine:build"
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        (f"{TABLE.replace('checkpoints', 'none')} --data data.npz", "no file is called like none/"),
+        (f"{TABLE.replace('checkpoints', 'none')} --data data.npz", "no file matches none/"),
         (f"{TABLE} --data data.npz --out a.csv", "a table is a .zarr.zip file"),
         (f"{TABLE} --data runs.csv2", "known data:"),
         ("table checkpoints/*.pt --model mine --data data.npz", "written module:function"),
@@ -209,7 +209,7 @@ TABLE = "table checkpoints/*.pt --model mine:build"
         ("plot table.zarr.zip pairs sharpnes:mls", "did you mean 'sharpness'?"),
         ("plot table.zarr.zip sweep mls --along lrs", "no hyper-parameter 'lrs'"),
         ("plot table.zarr.zip", "files and then what to draw"),
-        ("plot small-steps.zarr.zip layers mls", "no 'mls' by layer"),
+        ("plot small-steps.zarr.zip layers mls", "no 'mls' to draw"),
         ("plot small-steps.zarr.zip matrix mls", "of reports draw layers"),
     ],
 )

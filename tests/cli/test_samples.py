@@ -251,7 +251,8 @@ def test_other_wrong_samples_and_weights_are_one_sentence(command, network, refu
 
 @pytest.mark.parametrize("command", BOTH)
 def test_memory_is_given_in_gb(command, network, monkeypatch, measured):
-    from flatlab.lab.kinds.user_networks import networks, report
+    from flatlab.api import report
+    from flatlab.lab.kinds import _user_networks as networks
 
     given = []
 

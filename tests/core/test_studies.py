@@ -99,7 +99,7 @@ def refused(study, *folders):
 
 
 def test_a_study_that_cannot_be_used_is_told_in_a_sentence(study):
-    assert "nowhere is no folder" in refused(study, "nowhere")
+    assert "nowhere is not a folder" in refused(study, "nowhere")
     shutil.copytree(study, study.parent / "b/mine-well")
     assert "two studies are called minewell" in refused(study, ".", "../b/mine-well")
     shutil.copytree(study, study.parent / "another")
@@ -122,8 +122,8 @@ def test_a_study_that_cannot_be_used_is_told_in_a_sentence(study):
     [
         ("mine-well", "exists already"),
         ("chen2026", "is a paper of flatlab"),
-        ("2027", "cannot name a study"),
-        ("all", "cannot name a study"),
+        ("2027", "is not a valid study name"),
+        ("all", "is not a valid study name"),
     ],
 )
 def test_a_name_that_no_study_can_have_is_refused(study, monkeypatch, capsys, name, sentence):

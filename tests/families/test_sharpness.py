@@ -206,7 +206,7 @@ def test_one_output_has_no_normalized_logits(normal):
         ({"radii": {"worst-standard-l2": [0.1, 0.0]}}, "> 0"),
         ({"radii": {"worst-standard-l2": [-1.0]}}, "> 0"),
         ({"radii": {"worst-standard-l2": []}}, "length"),
-        ({"radii": {"worst-case": [1.0]}}, "'worst-case' is no definition"),
+        ({"radii": {"worst-case": [1.0]}}, "'worst-case' is not a definition"),
         ({"radii": "resnet50"}, "did you mean 'resnet'?"),
         ({"sharpness_steps": 0}, ">= 1"),
         ({"sharpness_loss": "cross"}, "cross-entropy"),

@@ -60,8 +60,8 @@ data: mine:data
 measure: {families: [geometry], samples: 8}
 scales: {demo: {}, short: {}, paper: {}}
 """
-LOOP = f"kind: loop\ntrain: mine:train\nsettings: {{lr: [0.1, 0.5]}}\n{SHARED}"
-FILES = f"kind: files\nfiles: checkpoints/*.safetensors\n{SHARED}"
+LOOP = f"kind: networks\nfrom: function\ntrain: mine:train\nsettings: {{lr: [0.1, 0.5]}}\n{SHARED}"
+FILES = f"kind: networks\nfrom: files\nfiles: checkpoints/*.safetensors\n{SHARED}"
 
 
 def table(key: str) -> str:

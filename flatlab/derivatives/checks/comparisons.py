@@ -1,15 +1,22 @@
-"""The comparisons of `check_derivatives`: each derivative of a network with differences."""
+"""Compare each derivative of a network with differences, and find the module that is wrong.
 
+The culprit is the innermost module that differs: each is tried alone on what it saw in a pass of
+the network, by a random combination of its outputs, differentiated with respect to its input and
+its parameters.
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError, first_line
-from flatlab.derivatives.checks.culprits import culprit_of
 from flatlab.derivatives.checks.differences import (
     CLOSE,
+    STEPS,
     VALUE_STEPS,
     Comparison,
     Difference,
@@ -33,20 +40,18 @@ parameters; and products with df/dx, which need a second backward pass."""
 
 
 @dataclass
-class Verdict:
-    """What is known of the derivatives of a network.
+class DerivativeReport:
+    """What is known of one kind of derivatives of a network, or of several.
 
     step: the relative step at which differences of gradients, or of outputs, are taken in place of
         second backward passes, which are wrong or missing; None where these are right.
     operations: names of the nodes in the network's graph.
     notes: what a report should say, by derivative.
-    complete: whether all has been checked that was asked for.
     """
 
     step: float | None = None
     operations: set[str] = field(default_factory=set)
     notes: dict[str, str] = field(default_factory=dict)
-    complete: bool = False
 
 
 @dataclass
@@ -58,7 +63,8 @@ class Comparisons:
     x: samples.
     y: targets (samples, N).
     loss: of a sample.
-    verdict: what has been found.
+    report: what is found of the kind at hand.
+    step: of what stands in for second derivatives in the parameters; None: they are right.
     original: the network itself.
     whole: all samples and their targets.
     """
@@ -68,13 +74,19 @@ class Comparisons:
     x: Tensor
     y: Tensor
     loss: Loss
-    verdict: Verdict
+    report: DerivativeReport
     original: nn.Module
     whole: tuple[Tensor, Tensor]
+    step: float | None = None
 
-    def of(self, kind: Kind) -> None:
+    def of(self, kind: Kind) -> DerivativeReport:
+        """What is found of one kind; raises `MeasureError` where it cannot be had."""
+        self.report = DerivativeReport(None, self.report.operations)
         if kind != "function":
             getattr(self, f"_{kind.replace('-', '_')}")()
+        if kind == "hessian":
+            self.step = self.report.step
+        return self.report
 
     def _gradient(self) -> None:
         """The gradient of <f, r>, r random: by autograd, and by differences of <f, r>."""
@@ -87,7 +99,7 @@ class Comparisons:
         try:
             slope = self._pulled(value()) @ flat(direction)
         except RuntimeError as error:  # the family may have another way
-            self.verdict.notes["derivatives_not_checked"] = first_line(error)
+            self.report.notes["derivatives_not_checked"] = first_line(error)
             return
         result = compared(slope, self.theta.quotient(value, direction), VALUE_STEPS)
         if not result.agrees and result.step is not None:
@@ -115,8 +127,9 @@ class Comparisons:
             self._by_differences("the Hessian are differences of gradients", result, spread, why)
         elif of_v is None:
             raise MeasureError(
-                f"the network has no second derivatives{self._where(2)}: {why}; and differences "
-                "of gradients do not settle, because it has kinks or rounds its outputs"
+                f"second derivatives are missing{self._where(2)} ({why}) and cannot be replaced by "
+                "differences of gradients, probably because of kinks or rounding; families without "
+                "second derivatives, such as geometry, still work"
             )
         elif not symmetric:
             raise MeasureError(f"the Hessian of the network is not symmetric{self._where(2)}")
@@ -137,7 +150,7 @@ class Comparisons:
             share = float(back.norm()) / (float(forward.value.norm()) or 1.0)
             return Difference(back, share * forward.rounding, share * forward.uneven)
 
-        step = self.verdict.step
+        step = self.step
         try:
             product = gauss_newton_product(self.model, [(self.x, self.y)], self.loss, step)(flat(v))
         except NotImplementedError:  # the loss has no second derivative, as its family says
@@ -204,15 +217,15 @@ class Comparisons:
 
     def _by_differences(self, what: str, result: Comparison, error: float, why: str) -> None:
         """Let differences stand in for second backward passes, and say so."""
-        self.verdict.step = result.step
-        self.verdict.notes["derivatives"] = (
+        self.report.step = result.step
+        self.report.notes["derivatives"] = (
             f"products with {what} (relative error {error:.0e}), not "
             f"of second backward passes{self._where(2)}: {why}"
         )
 
     def _note(self, what: str, result: Comparison) -> None:
         if not result.agrees and result.step is None:
-            self.verdict.notes["derivatives_not_checked"] = (
+            self.report.notes["derivatives_not_checked"] = (
                 f"{what}: kinks, or outputs that are rounded; differences at several steps do not "
                 f"agree with each other, and the nearest differ by {result.spread:.0e}"
             )
@@ -220,3 +233,69 @@ class Comparisons:
 
 def _close(first: Tensor, second: Tensor, size: Tensor) -> bool:
     return float((first - second).abs()) <= CLOSE * float(size)
+
+
+def culprit_of(model: nn.Module, x: Tensor, order: int) -> str:
+    """The innermost module whose derivatives are not differences, in words; "" if there is none.
+
+    model: the network, in float64.
+    x: samples.
+    order: of the derivatives, 1 or 2.
+    """
+    if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
+        return ""  # these take no hooks
+    seen: dict[str, Tensor] = {}
+
+    def keep(name: str) -> Callable[..., None]:
+        def hook(module: nn.Module, arguments: tuple[Any, ...]) -> None:
+            if len(arguments) == 1 and isinstance(arguments[0], Tensor):
+                seen.setdefault(name, arguments[0].detach().clone())
+
+        return hook
+
+    with ExitStack() as stack:
+        for name, module in model.named_modules():
+            stack.callback(module.register_forward_pre_hook(keep(name)).remove)
+        run(model, x.clone())
+    for name in sorted(seen, key=lambda name: -name.count(".") - bool(name)):
+        module = model.get_submodule(name)
+        if _differs(module, seen[name], order):
+            return f"layer {name!r} ({type(module).__name__})" if name else "the network's forward"
+    return ""
+
+
+def _differs(module: nn.Module, x: Tensor, order: int) -> bool:
+    """Whether differences of this order settle at another value than that of autograd."""
+    free: list[Tensor] = [p for p in module.parameters() if p.requires_grad]
+    if x.is_floating_point():
+        free = [x.requires_grad_(), *free]
+    try:
+        outputs = module(x.clone())
+    except Exception:  # it may need more than a tensor, or a pass of another module before
+        return False
+    if not (free and isinstance(outputs, Tensor) and outputs.requires_grad):
+        return False
+    weights = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(0)).to(outputs)
+    point = Point(free)
+    direction = point.direction(0)
+
+    def value() -> Tensor:
+        return (module(x.clone()) * weights).sum()
+
+    def gradient(create_graph: bool = False) -> Tensor:
+        rows = torch.autograd.grad(value(), free, create_graph=create_graph, materialize_grads=True)
+        return flat(rows)
+
+    if order == 1:
+        along = gradient() @ flat(direction)
+        result = compared(along, point.quotient(value, direction), VALUE_STEPS)
+        return not result.agrees and result.step is not None
+    try:
+        slope = gradient(create_graph=True) @ flat(direction)
+        product = torch.zeros_like(flat(free))
+        if slope.requires_grad:
+            product = flat(torch.autograd.grad(slope, free, materialize_grads=True))
+    except RuntimeError:  # there is no second backward pass
+        return True
+    result = compared(product, point.quotient(gradient, direction), STEPS)
+    return not result.agrees and result.step is not None

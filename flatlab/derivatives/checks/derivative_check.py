@@ -15,9 +15,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from flatlab.core.errors import MIXES, MeasureError
 from flatlab.core.forecast import Forecast
-from flatlab.derivatives.checks.comparisons import Comparisons, Kind, Verdict
+from flatlab.derivatives.checks.comparisons import Comparisons, DerivativeReport, Kind
 from flatlab.derivatives.checks.differences import Point, double_copy
-from flatlab.derivatives.checks.evaluation_mode import batch_norm, check_mode, is_finite
+from flatlab.derivatives.checks.isolation import batch_norm, check_mode, is_finite
 from flatlab.derivatives.per_sample.probe import (
     NOT_CONNECTED,
     RANDOM,
@@ -46,7 +46,8 @@ def check_derivatives(
     kinds: Sequence[Kind],
     mode: str | None = None,
     progress: bool = False,
-) -> Verdict:
+    known: dict[Kind, DerivativeReport] | None = None,
+) -> DerivativeReport:
     """Compare the derivatives of a network with differences, on its first samples.
 
     model: the network.
@@ -56,20 +57,27 @@ def check_derivatives(
     kinds: of derivatives.
     mode: of batch norm, `train` or `eval`; None: as the network is, which must not mix samples.
     progress: show a bar.
+    known: what complete checks have found before, which is not asked again, and to which this adds.
 
     Nothing is checked where weights or outputs are not finite. Raises `MeasureError` where the
     network is no function or its gradients are wrong, and names the module that is the culprit.
     """
-    verdict = Verdict()
-    if not kinds or not len(inputs):
-        return verdict
+    known = {} if known is None else known
+    missing = [kind for kind in kinds if kind not in known]
+    if not missing:
+        return _joined([known[kind] for kind in kinds])
+    if not len(inputs):
+        return DerivativeReport()
     x = inputs[:SAMPLES].detach()
     with batch_norm(model, mode and "eval"):
         check_mode(model)
     with batch_norm(model, mode):
-        outputs = _outputs(model, x, verdict, mode)
-    if outputs is None or {*kinds} == {"function"}:
-        return verdict
+        outputs, report = _outputs(model, x, mode)
+    if outputs is None:
+        return report
+    if missing == ["function"]:
+        known["function"] = report
+        return _joined([known[kind] for kind in kinds])
     count = sum(parameter.numel() for parameter in model.parameters())
     few = 1 if count > LARGE and mode != "train" else SAMPLES
     x, outputs = x[:few], outputs[:few]
@@ -80,31 +88,39 @@ def check_derivatives(
         copied = double_copy(model)
         with batch_norm(copied, mode):
             run(copied, x.clone())
-    except MeasureError as error:
-        verdict.notes["derivatives_not_checked"] = str(error)
-        return verdict
-    try:
         loss.values(outputs.double(), y[:few].double())
-    except NotImplementedError as error:  # a function of the user's
-        verdict.notes["derivatives_not_checked"] = str(error)
-        return verdict
+    except (MeasureError, NotImplementedError) as error:  # the latter of a user's function
+        report.notes["derivatives_not_checked"] = str(error)
+        return report
     theta = [p for p in copied.parameters() if p.requires_grad]
     with (
         batch_norm(copied, mode),
         sdpa_kernel(SDPBackend.MATH),
-        recomposed(verdict.operations),
-        Forecast("check of derivatives", PASSES * len(kinds), progress) as forecast,
+        recomposed(report.operations),
+        Forecast("check of derivatives", PASSES * len(missing), progress) as forecast,
     ):
         point = Point(theta, forecast.tick)
-        check = Comparisons(copied, point, x, y[:few].double(), loss, verdict, model, (inputs, y))
-        for kind in kinds:
-            check.of(kind)
-    verdict.complete = True
-    return verdict
+        step = known["hessian"].step if "hessian" in known else None
+        data = x, y[:few].double(), loss, report, model, (inputs, y), step
+        check = Comparisons(copied, point, *data)
+        known |= {kind: check.of(kind) for kind in missing}
+    return _joined([known[kind] for kind in kinds])
 
 
-def _outputs(model: nn.Module, x: Tensor, verdict: Verdict, mode: str | None) -> Tensor | None:
-    """The outputs f; None where they are not finite.
+def _joined(reports: Sequence[DerivativeReport]) -> DerivativeReport:
+    """What is known of several kinds of derivatives."""
+    whole = DerivativeReport()
+    for each in reports:
+        whole.step = whole.step if each.step is None else each.step
+        whole.operations |= each.operations
+        whole.notes |= each.notes
+    return whole
+
+
+def _outputs(
+    model: nn.Module, x: Tensor, mode: str | None
+) -> tuple[Tensor | None, DerivativeReport]:
+    """The outputs f, None where they are not finite; and the operations that make them.
 
     Raises `MeasureError` where they are no vectors, or drawn at random: two passes differ. Draws
     that are rare may hit neither; a pass that has moved a random generator is looked at more often.
@@ -122,9 +138,9 @@ def _outputs(model: nn.Module, x: Tensor, verdict: Verdict, mode: str | None) ->
     half = x[: max(len(x) // 2, 1)].clone()
     if mode != "train" and far_apart(run(model, half), outputs[: len(half)]):
         raise MeasureError(MIXES)
-    _, verdict.operations = graph_of(outputs)
-    tensors = (outputs, *model.parameters())
-    return outputs.detach() if all(map(is_finite, tensors)) else None
+    _, operations = graph_of(outputs)
+    finite = all(map(is_finite, (outputs, *model.parameters())))
+    return outputs.detach() if finite else None, DerivativeReport(operations=operations)
 
 
 def _generators(device: torch.device) -> list[torch.Generator]:

@@ -252,6 +252,6 @@ def _check_second(jacobian: PathJacobian) -> None:
     there, back = pulled.double().square().sum(), (u.double() * jacobian.times(pulled)).sum()
     if abs(there - back) > CLOSE * there:  # not if it is not finite
         raise MeasureError(
-            "the network's second backward pass is not that of its first, so no iteration finds "
-            "||J||_2; accuracy='exact' needs none"
+            "the second backward pass contradicts the first, so ||J||_2 cannot be iterated; pass "
+            "accuracy='exact'"
         )

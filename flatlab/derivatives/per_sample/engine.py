@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
 from flatlab.core.forecast import Forecast
-from flatlab.derivatives.checks.evaluation_mode import check_samples
+from flatlab.derivatives.checks.isolation import check_samples
 from flatlab.derivatives.per_sample.forward_pass import (
     EVERYTHING,
     ForwardPass,
@@ -56,6 +56,7 @@ def derivatives(
     wanted: Wanted = EVERYTHING,
     budget: int | None = None,
     progress: bool = False,
+    findings: Findings | None = None,
 ) -> Derivatives:
     """Everything at once, in as many batches as memory requires.
 
@@ -69,6 +70,7 @@ def derivatives(
     budget: bytes for derivatives; None: the same on every machine. What one sample needs beyond it
         is computed in blocks of outputs, over and over: Gram matrices are all that is kept.
     progress: show a bar.
+    findings: of `probe`, on this network and these samples; None: it is asked.
 
     Call it inside `preserving_state`. Raises `MeasureError` if no exact result is possible.
 
@@ -82,8 +84,9 @@ def derivatives(
     ([25.0], [100.0])
     """
     wanted = wanted._replace(adaptive=adaptive, corrected=corrected, loss=loss)
-    check_samples(model, inputs)
-    findings = probe(model, inputs)
+    if findings is None:
+        check_samples(model, inputs)
+        findings = probe(model, inputs)
     if not fits(findings, inputs, budget):
         return in_blocks(model, inputs, findings, wanted, budget, progress)
     parts: list[Derivatives] = []
@@ -209,8 +212,8 @@ def in_blocks(
     row = 8 * findings.numbers * inputs.element_size()  # two blocks, and what they are made of
     if grams + row > free:
         raise MeasureError(
-            f"singular values of {outputs} outputs need {(grams + row) / 1e9:.1f} GB, there are "
-            f"{free / 1e9:.1f}; accuracy=0.02 estimates what can be had without them"
+            f"singular values of {outputs} outputs need {(grams + row) / 1e9:.1f} GB, "
+            f"{free / 1e9:.1f} GB is free; pass accuracy=0.02 for an estimate, or raise memory="
         )
     rows = min(outputs, (free - grams) // row)
     findings = checked_findings(model, inputs[:2], findings)

@@ -227,8 +227,8 @@ def _unlike_autograd(
         precision = torch.float32 if record.casts else precision
     if "" in names:
         raise MeasureError(
-            "the derivative with respect to the inputs is not that of plain autograd; nothing "
-            "exact can be had"
+            "the input gradient differs from plain autograd, so flatlab refuses to report exact "
+            "values for this network"
         )
     return list(dict.fromkeys(names))
 

@@ -5,11 +5,10 @@ from typing import Any
 
 import psutil
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from flatlab.derivatives.checks.evaluation_mode import check_samples
-from flatlab.derivatives.per_sample.probe import Findings, probe
+from flatlab.derivatives.per_sample.probe import Findings
 
 CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**31}
 """Derivatives held at a time: larger batches are no faster, and on a CPU slower."""
@@ -86,16 +85,13 @@ RESIDUAL = 1e-2
 
 
 def accuracy_of(
-    accuracy: str | float, model: nn.Module, inputs: Tensor, budget: int | None
-) -> tuple[float | None, Findings | None]:
-    """The relative standard error wanted, and what rules cover; None: exact.
+    accuracy: str | float, findings: Findings, inputs: Tensor, budget: int | None
+) -> float | None:
+    """The relative standard error wanted; None: exact.
 
-    accuracy: the option.  The others are those of a family.
+    accuracy: the option of a family.
+    findings: what rules cover.
     """
-    if accuracy == "exact":
-        return None, None
-    check_samples(model, inputs)
-    findings = probe(model, inputs)
     if accuracy == "auto":
-        return (None if fits(findings, inputs, budget) else AFFORDABLE), findings
-    return float(accuracy), findings
+        return None if fits(findings, inputs, budget) else AFFORDABLE
+    return None if accuracy == "exact" else float(accuracy)

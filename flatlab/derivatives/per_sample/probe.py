@@ -22,7 +22,7 @@ from torch.autograd.graph import Node, get_gradient_edge
 from torch.nn.modules import module as of_all_modules
 
 from flatlab.core.errors import MIXES, MeasureError, first_line, is_out_of_memory
-from flatlab.derivatives.checks.evaluation_mode import check_mode, is_finite
+from flatlab.derivatives.checks.isolation import check_mode, is_finite
 from flatlab.derivatives.per_sample.hooks import Use, recorded
 from flatlab.derivatives.per_sample.layers import MATRICES, RULED, base_of
 

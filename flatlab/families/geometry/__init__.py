@@ -280,8 +280,9 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """
     options: Options = settings.options
     loss = settings.loss_named(options.relative_flatness_loss)
-    wanted, findings = accuracy_of(options.accuracy, model, samples.inputs, settings.budget)
-    if wanted is None or findings is None:
+    findings = settings.findings(model, samples.inputs)
+    wanted = accuracy_of(options.accuracy, findings, samples.inputs, settings.budget)
+    if wanted is None:
         values, findings, finite = _exact(model, samples, settings, loss)
         notes: dict[str, Any] = {}
     else:
@@ -366,6 +367,7 @@ def _exact(
         wanted=wanted_of(options.quantities),
         budget=settings.budget,
         progress=settings.progress,
+        findings=settings.findings(model, samples.inputs),
     )
     with torch.no_grad():
         kept = samples.kept

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
 from flatlab.core.schema import Strict, means
-from flatlab.derivatives.checks.evaluation_mode import check_mode
+from flatlab.derivatives.checks.isolation import check_mode
 from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
 from flatlab.derivatives.per_sample.probe import Findings, probe
 from flatlab.families.representations.bounds import Bounds, readout_of, reason_against
@@ -215,8 +215,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             "representations are those of all positions of a sample, and some do not count; "
             "measure them without targets and attention mask"
         )
-    check_mode(model)
-    findings = probe(model, samples.inputs)
+    findings = settings.findings(model, samples.inputs)
     if not findings.layers:
         raise MeasureError(
             "representations are the inputs of linear and convolution layers, and the network has "

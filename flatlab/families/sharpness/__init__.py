@@ -119,7 +119,7 @@ class Options(Strict, frozen=True):
         known = ", ".join(SMALLEST_RADII)
         for name in self.sharpness_radii if isinstance(self.sharpness_radii, dict) else ():
             if name not in SMALLEST_RADII:
-                return "sharpness_radii", f"{name!r} is no definition; known: {known}"
+                return "sharpness_radii", f"{name!r} is not a definition; known: {known}"
         return None
 
 

@@ -18,7 +18,7 @@ from flatlab.lab.jobs.memory import quick_imports
 
 VARIANTS = {
     **{"train_large": "train", "train_one": "train"},
-    **{"recorrelate": "correlate", "redraw": "draw", "reverify": "verify"},
+    **{"redraw": "draw", "reverify": "verify"},
 }
 """Rules that differ from another in their files alone."""
 
@@ -72,20 +72,12 @@ def table(job: RunningJob) -> None:
     job.save(imported("lab/kinds", job.params.kind).tabulate(parts, job.params.settings))
 
 
-def correlate(job: RunningJob) -> None:
-    """Correlate every pair of quantities in a table."""
-    from flatlab.lab.tables.correlations import correlate
-
-    job.save(correlate(load_dataset(job.input.table)))
-
-
 def draw(job: RunningJob) -> None:
     """Draw one figure, and write the numbers that it shows."""
     from flatlab.lab.figures.render import make
 
     figure = job.params.settings
-    tables = _loaded(figure["experiments"], job.input.tables)
-    job.save(**make(figure, tables, _loaded(figure["correlated"], job.input.correlations)))
+    job.save(**make(figure, _loaded(figure["experiments"], job.input.tables)))
 
 
 def verify(job: RunningJob) -> None:
@@ -128,8 +120,8 @@ def check_data(paths: Iterable[str], about: Mapping[str, Any]) -> None:
         if key not in about["data"].split(" and "):
             raise StoreError(
                 f"{path} was measured on {key}, this run is of {about['data']}; with "
-                f"stand_ins: {{{about['data']}: {key}}} in config.yaml it is used, and named so; "
-                "delete it to measure anew"
+                f"stand_ins: {{{about['data']}: {key}}} in config.yaml it is used, and "
+                "figures say so; or delete the file to measure again"
             )
 
 

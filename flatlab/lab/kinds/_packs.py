@@ -222,7 +222,7 @@ def packs_of(source: Source) -> dict[str, Pack]:
                 raise PlanError(f"{location}: the setting {pack.setting!r} is declared twice")
             packs[pack.key] = pack
     if missing := {*dense_seeds} - {pack.seeds for pack in packs.values()}:
-        raise PlanError(f"{at}: {min(missing)[0]}-{min(missing)[-1]} is no block of seeds")
+        raise PlanError(f"{at}: {min(missing)[0]}-{min(missing)[-1]} is not a block of seeds")
     varied = varied_in(packs)
     return {key: _with_hyperparameters(pack, varied) for key, pack in packs.items()}
 

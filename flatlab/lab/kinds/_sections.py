@@ -366,7 +366,7 @@ class Measure(Strict, frozen=True, kw_only=True):
             for family in getattr(self, key):
                 if family not in others:
                     words = closest(family, others)
-                    return key, f"{family!r} is none of the families after the first; {words}"
+                    return key, f"{family!r} is not one of the families after the first; {words}"
         if self.test_sets and "accuracy" not in joined(self.families):
             return "test_sets", "needs the family accuracy"
         for name, chosen in self.test_sets.items():

@@ -298,7 +298,7 @@ class Files(StudyNetworks, frozen=True, kw_only=True):
         folder, paths = studies()[study], set[str]()
         for pattern in [file.files] if isinstance(file.files, str) else file.files:
             if not (there := glob.glob(pattern, root_dir=folder, recursive=True)):
-                raise PlanError(f"{source.location('files')}: no file is called like {pattern}")
+                raise PlanError(f"{source.location('files')}: no file matches {pattern}")
             paths |= {*there}
         runs = None if file.runs is None else Path(os.path.relpath(folder / file.runs))
         records = read_records([Path(path) for path in sorted(paths)], runs, file.outcomes)

@@ -192,7 +192,7 @@ def accepted_arguments(
     ]
     if lacking:
         raise MeasureError(
-            f"--model {model} needs {lacking[0]}, which is no hyper-parameter of "
+            f"--model {model} needs {lacking[0]}, which is not a hyper-parameter of "
             f"{file.name}; give it a default, or a column in --runs"
         )
     return dict(hyperparameters)

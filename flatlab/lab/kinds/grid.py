@@ -340,7 +340,9 @@ def sources_of(packs: Iterable[Pack], source: Source, find: LoadExperiment) -> d
         if start.grid not in sources:
             sources[start.grid] = find(start.grid, f"{location}.grid: ")
         if sources[start.grid].kind != "grid":
-            raise PlanError(f"{location}.grid: {start.grid} is no grid, it trains nothing")
+            raise PlanError(
+                f"{location}.grid: {start.grid} is not a grid, so it has no trained networks"
+            )
         _starts(pack, sources[start.grid], f"{location}.")
     return sources
 

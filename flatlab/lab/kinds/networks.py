@@ -205,7 +205,9 @@ class Zoo(Experiment, frozen=True, kw_only=True):
             found = find(file.grid, f"{source.location('grid')}: ")
             if not isinstance(found, Grid):
                 where = source.location("grid")
-                raise PlanError(f"{where}: {found.key} is no grid, it trains nothing")
+                raise PlanError(
+                    f"{where}: {found.key} is not a grid, so it has no trained networks"
+                )
             grid = _part_of(found, file.settings, source.location("settings"))
         if origin == "function":
             study = study_of(source.folder, source.name)

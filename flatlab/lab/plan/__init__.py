@@ -30,7 +30,6 @@ from flatlab.lab.plan.figures import (
     FIGURE_KEY,
     Figure,
     claims_code,
-    correlations_code,
     figures,
     papers,
     targets,
@@ -54,6 +53,7 @@ from flatlab.lab.plan.templates import (
     Pairs,
     Panel,
     Points,
+    RankTable,
     SharpnessGrid,
     Sweep,
 )
@@ -61,9 +61,9 @@ from flatlab.lab.plan.templates import (
 __all__ = [
     "FIGURE_KEY", "LOCAL_IMAGES", "PROOFS", "PUBLISHED", "RESULTS", "SCALES", "Config",
     "Curves", "CustomFigure", "Experiment", "Figure", "Intervals", "Lines", "Matrix", "Pairs",
-    "Panel", "Paper", "Plan", "PlanError", "PlannedJob", "Points", "ResultsFolder",
+    "Panel", "Paper", "Plan", "PlanError", "PlannedJob", "Points", "RankTable", "ResultsFolder",
     "SharpnessGrid", "Sweep", "as_published", "built_at", "check_known", "claims_code",
-    "closest", "command", "convert", "correlations_code", "describe", "experiment_keys",
+    "closest", "command", "convert", "describe", "experiment_keys",
     "figures", "fingerprint", "keys_of", "keys_of_kinds", "kind_of", "kinds", "load_config",
     "load_experiment", "module_of", "outdated", "papers", "published_at", "published_figures",
     "published_scales", "read_experiment", "record_of", "record_start", "redrawn_at",

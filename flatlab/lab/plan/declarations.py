@@ -6,6 +6,7 @@ What the templates of figures add to `Declaration` is in `templates`.
 import ast
 import functools
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -80,19 +81,13 @@ class Declaration(Shown, frozen=True, kw_only=True):
         return (self.experiments,) if isinstance(self.experiments, str) else self.experiments
 
     @property
-    def default_size(self) -> tuple[float, float]:
-        """Width and height in inches, if it declares none."""
-        return self.SIZE
-
-    @property
-    def correlated(self) -> tuple[str, ...]:
-        """The experiments whose correlation matrices it reads."""
-        return ()
-
-    @property
     def columns_shown(self) -> tuple[str, ...]:
-        """The columns whose labels it shows."""
-        return ()
+        """The columns whose labels it shows: those in these of its fields."""
+        fields = ("quantities", "pairs", "columns", "groups", "size", "shade")
+        found = [getattr(self, name, ()) for name in fields]
+        while any(nested := [each for each in found if not isinstance(each, str)]):
+            found = [each for each in found if isinstance(each, str)] + [*chain(*nested)]
+        return tuple(filter(None, found))
 
     def resolved(self) -> dict[str, Any]:
         """The declaration as plain data, with the defaults of the template filled in."""
@@ -103,10 +98,9 @@ class Declaration(Shown, frozen=True, kw_only=True):
             "selected_by": module if self.SELECTS else "",
             "drawn_by": module,
             "experiments": self.keys,
-            "correlated": self.correlated,
             "caption": " ".join(sentences),
             "labels": {**labels_of(self.columns_shown), **self.labels},
-            "size_inches": self.size_inches or self.default_size,
+            "size_inches": self.size_inches or self.SIZE,
             "through_training": self.through_training or self.THROUGH_TRAINING,
         }
         for name in ("details", "module"):  # not drawn, and known by the module itself

@@ -52,11 +52,6 @@ class Figure(Strict, frozen=True, kw_only=True):
         """The experiments whose tables it shows."""
         return list(self.declared.keys)
 
-    @property
-    def correlated(self) -> list[str]:
-        """The experiments whose correlation matrices it reads."""
-        return list(self.declared.correlated)
-
     def restricted_to(self, known: Container[str]) -> "Figure":
         """A copy that shows only these experiments and says so in its caption.
 
@@ -92,7 +87,8 @@ class Figure(Strict, frozen=True, kw_only=True):
 
 RENAMED = (
     "of the templates, Lines with `quantities` is Curves and with `along` Sweep, Points with "
-    "`pairs` is Pairs and with `rows` SharpnessGrid, Own is CustomFigure; `parts` is `aliases`"
+    "`pairs` is Pairs and with `rows` SharpnessGrid, Intervals with `columns` is RankTable, "
+    "Own is CustomFigure; `parts` is `aliases`"
 )
 """What the author of an earlier study has to change in its figures.py."""
 
@@ -129,11 +125,6 @@ def why_not(target: str) -> str:
     name, _, key = target.partition("_")
     needs = papers()[name].needs.get(key)
     return f"{target} is not part of this version{f'; it needs {needs}' if needs else ''}"
-
-
-def correlations_code() -> str:
-    """The fingerprint of the code that correlates the quantities of a table."""
-    return fingerprint("flatlab.lab.tables.correlations")
 
 
 def claims_code(paper: str) -> str:

@@ -1,11 +1,10 @@
 """The templates of figures: the records of `FIGURES` in `papers/<paper>/figures.py`.
 
-There are eight, each drawn by the module of `flatlab/lab/figures` of its name. That module also
+There are nine, each drawn by the module of `flatlab/lab/figures` of its name. That module also
 selects what is shown; for `Lines` and `Points`, `frame` of a module of the paper's folder does. A
 `CustomFigure` is drawn there, too.
 """
 
-import itertools
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -82,10 +81,6 @@ class Curves(Declaration, frozen=True, kw_only=True):
     until: dict[str, str | int | float] = {}
     share: Annotated[float, Meta(gt=0, le=1)] = 1.0
 
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        return self.quantities
-
 
 class Sweep(Declaration, frozen=True, kw_only=True):
     """Quantities at the end of training along hyper-parameters, a line per value of another.
@@ -107,10 +102,6 @@ class Sweep(Declaration, frozen=True, kw_only=True):
     line: str
     where: dict[str, str | int | float] = {}
     logarithmic: tuple[str, ...] = ()
-
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        return self.quantities
 
 
 class Lines(Declaration, frozen=True, kw_only=True):
@@ -160,28 +151,34 @@ class Pairs(Declaration, frozen=True, kw_only=True):
     pairs: Annotated[PairsOfQuantities, Meta(min_length=1)]
     across: Across = None
 
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        return tuple(itertools.chain(*self.pairs))
 
-    @property
-    def correlated(self) -> tuple[str, ...]:
-        return self.keys
+class OfSharpness(Declaration, frozen=True, kw_only=True):
+    """What figures of sharpness by definition and radius, against errors, declare.
 
-
-class SharpnessGrid(Declaration, frozen=True, kw_only=True):
-    """Sharpness on a logarithmic axis against errors, a row per definition, with Kendall's tau.
-
-    rows: definitions of sharpness and the numbers of their radii.
     columns: ordinates, for each experiment: quantities or hyper-parameters.
     aliases: other names of columns.
+    of_stand_ins: other labels, where networks and data stand in for the paper's.
     at_most: only networks for which these quantities are at most so large.
-    groups: hyper-parameters that colour and marker stand for; their combinations are groups, with
-        taus of their own.
+    groups: hyper-parameters; their combinations are groups, with taus of their own.
+    values: printed names of their values.
+    """
+
+    columns: Annotated[tuple[str, ...], Meta(min_length=1)]
+    aliases: Aliases = {}
+    of_stand_ins: dict[str, str] = {}
+    at_most: dict[str, float] = {}
+    groups: Annotated[tuple[str, ...], Meta(max_length=2)] = ()
+    values: dict[str, dict[str, str]] = {}
+
+
+class SharpnessGrid(OfSharpness, frozen=True, kw_only=True):
+    """Sharpness on a logarithmic axis against errors, a row per definition, with Kendall's tau.
+
+    Colour and marker stand for the `groups`.
+
+    rows: definitions of sharpness and the numbers of their radii.
     size: the hyper-parameter that the size of a marker stands for.
     shade: a number that colour stands for, in place of the first of `groups`.
-    values: printed names of their values.
-    of_stand_ins: other labels, where networks and data stand in for the paper's.
     logarithmic: columns with such an axis.
     across: panels side by side; a divisor of those of a row, if None all of it.
     """
@@ -190,20 +187,10 @@ class SharpnessGrid(Declaration, frozen=True, kw_only=True):
     BY_EXPERIMENT = True
 
     rows: Annotated[tuple[tuple[str, int], ...], Meta(min_length=1)]
-    columns: Annotated[tuple[str, ...], Meta(min_length=1)]
-    aliases: Aliases = {}
-    at_most: dict[str, float] = {}
-    groups: Annotated[tuple[str, ...], Meta(max_length=2)] = ()
     size: str = ""
     shade: str = ""
-    values: dict[str, dict[str, str]] = {}
-    of_stand_ins: dict[str, str] = {}
     logarithmic: tuple[str, ...] = ()
     across: Across = None
-
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        return (*self.columns, *filter(None, (*self.groups, self.size, self.shade)))
 
 
 class Points(Declaration, frozen=True, kw_only=True):
@@ -240,42 +227,34 @@ class Points(Declaration, frozen=True, kw_only=True):
     shared: bool = False
     across: Across = None
 
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        return (*self.groups, *filter(None, [self.shade]))
-
 
 class Intervals(Declaration, frozen=True, kw_only=True):
-    """Correlations with their confidence intervals: with `pairs`, of quantities; with `columns`,
-    Kendall's tau of sharpness and errors for every definition and radius, beside the printed.
+    """Pearson's correlations at the end of training, with intervals, a column per experiment.
 
-    pairs: quantities to correlate at the end of training, grouped by the first of each pair, in a
-        column per experiment.
+    pairs: quantities to correlate, grouped by the first of each pair.
     aliases: other names of columns.
-    columns, of_stand_ins, at_most, groups, values: as in `SharpnessGrid`; taus of groups are in the
-        CSV alone.
+    """
+
+    DRAWN_BY = "intervals"
+    SIZE = (7.1, 4.2)
+
+    pairs: Annotated[PairsOfQuantities, Meta(min_length=1)]
+    aliases: Aliases = {}
+
+
+class RankTable(OfSharpness, frozen=True, kw_only=True):
+    """Kendall's tau of sharpness and errors for every definition and radius, beside the printed.
+
+    Taus of `groups` are in the CSV alone.
+
     printed: what the paper prints, by experiment and definition: for each column, by radius. Where
         it prints a definition for an experiment, only such definitions are shown.
     """
 
-    DRAWN_BY = "intervals"
+    DRAWN_BY = "rank_table"
+    SIZE = (7.1, 8.2)
 
-    pairs: PairsOfQuantities = ()
-    aliases: Aliases = {}
-    columns: tuple[str, ...] = ()
-    of_stand_ins: dict[str, str] = {}
-    at_most: dict[str, float] = {}
-    groups: tuple[str, ...] = ()
-    values: dict[str, dict[str, str]] = {}
     printed: dict[str, dict[str, tuple[tuple[float, ...], ...]]] = {}
-
-    @property
-    def default_size(self) -> tuple[float, float]:
-        return (7.1, 4.2) if self.pairs else (7.1, 8.2)
-
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        return (*itertools.chain(*self.pairs), *self.columns)
 
 
 class Matrix(Declaration, frozen=True, kw_only=True):
@@ -292,14 +271,6 @@ class Matrix(Declaration, frozen=True, kw_only=True):
     quantities: Quantities
     seeds: tuple[int, ...] = ()
 
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        return self.quantities
-
-    @property
-    def correlated(self) -> tuple[str, ...]:
-        return () if self.seeds else self.keys  # those of some seeds are computed when it is drawn
-
 
 class CustomFigure(Declaration, frozen=True, kw_only=True):
     """A figure that no template draws: `papers/<paper>/<figure>.py` does, and says why.
@@ -312,13 +283,9 @@ class CustomFigure(Declaration, frozen=True, kw_only=True):
 
     columns: tuple[str, ...] = ()
 
-    @property
-    def columns_shown(self) -> tuple[str, ...]:
-        return self.columns
-
 
 TEMPLATES: tuple[type[Declaration], ...] = (
     *(Curves, Sweep, Lines, Pairs, SharpnessGrid, Points),
-    *(Intervals, Matrix, CustomFigure),
+    *(Intervals, RankTable, Matrix, CustomFigure),
 )
 """What a paper and each of its figures declare in `papers/<paper>/figures.py`."""

@@ -51,13 +51,11 @@ class Results:
 def load(folder: Path) -> Results:
     """The results in a folder; raise `StoreError` if there are none."""
     if not folder.is_dir():
-        raise StoreError(f"{folder} is no folder of results: there is no such folder")
+        raise StoreError(f"{folder} does not exist; name a folder of results, such as results/demo")
     files = sorted((folder / "verdicts").glob("*/*.json"))
     files = [path for path in files if "." not in path.stem]  # without records of jobs
     if not files:
-        raise StoreError(
-            f"{folder} holds no verdicts: there is no verdicts/<paper>/<figure>.json in it"
-        )
+        raise StoreError(f"{folder} holds no verdicts (verdicts/<paper>/<figure>.json)")
     return Results(folder, {each["target"]: each for each in map(read_verdicts, files)})
 
 

@@ -23,8 +23,6 @@ from torch import Tensor, nn
 
 from flatlab.core.forecast import ticked
 from flatlab.core.schema import Key, Strict, means
-from flatlab.derivatives.checks.evaluation_mode import check_mode
-from flatlab.derivatives.per_sample.probe import probe
 from flatlab.families import flatness
 from flatlab.families._perturbed_losses import PerturbedLosses, deltas_of, eligible_layers
 from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings
@@ -89,8 +87,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """
     options: Options = settings.options
     loss = settings.loss_named(options.relative_flatness_loss)
-    check_mode(model)
-    findings = probe(model, samples.inputs)
+    findings = settings.findings(model, samples.inputs)
     places, left_out = eligible_layers(model, samples.inputs, findings, "feature robustness")
     targets = samples.targets_for(findings.outputs, loss).double()
     how = flatness.Options(relative_flatness_loss=options.relative_flatness_loss)

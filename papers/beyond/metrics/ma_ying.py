@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
-from flatlab.derivatives.checks.evaluation_mode import check_mode
 from flatlab.derivatives.jacobians.norms import known, spectral_norm
 from flatlab.derivatives.per_sample.engine import derivatives
 from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings, chen2026
@@ -66,7 +65,6 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     >>> report["ma_ying_bound"].sel(power="2").item() ** 2  # (2 / 4)^2 times sharpness, 41
     10.25
     """
-    check_mode(model)
     exact = derivatives(
         model,
         samples.inputs,
@@ -75,9 +73,12 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         batch_size=settings.batch_size,
         budget=settings.budget,
         progress=settings.progress,
+        findings=settings.findings(model, samples.inputs),
     )
     if not exact.layers:
-        raise MeasureError("Ma and Ying's bound is of a first layer, and none is called as such")
+        raise MeasureError(
+            "Ma and Ying's bound needs a first layer, and this network calls none as a module"
+        )
     first = exact.layers[0]
     largest = known(settings.norms, first.name, lambda: spectral_norm(first.weight))
     smallest = float(exact.x2.double().amin().sqrt())

@@ -25,8 +25,6 @@ from torch import Tensor, nn
 
 from flatlab.core.forecast import Forecast
 from flatlab.core.schema import Key, Strict, means
-from flatlab.derivatives.checks.evaluation_mode import check_mode
-from flatlab.derivatives.per_sample.probe import probe
 from flatlab.derivatives.second_order.layer_curvature import layer_curvatures, samples_at_a_time
 from flatlab.families._perturbed_losses import eligible_layers
 from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings, chen2026
@@ -90,8 +88,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """
     options: Options = settings.options
     loss = settings.loss_named(options.relative_flatness_loss)
-    check_mode(model)
-    findings = probe(model, samples.inputs)
+    findings = settings.findings(model, samples.inputs)
     places, left_out = eligible_layers(model, samples.inputs, findings, "normalized sharpness")
     targets = None
     if any(y is not None for y in (samples.targets, samples.labels)):

@@ -15,9 +15,7 @@ from torch import Tensor, nn
 from flatlab.core.errors import MeasureError
 from flatlab.core.forecast import ticked
 from flatlab.core.schema import Strict, means
-from flatlab.derivatives.checks.evaluation_mode import check_mode
 from flatlab.derivatives.per_sample.engine import derivatives
-from flatlab.derivatives.per_sample.probe import probe
 from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings
 
 CHECKS = ("gradient",)
@@ -50,10 +48,12 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     [4.0, 4.0]
     """
     options: Options = settings.options
-    check_mode(model)
-    findings = probe(model, samples.inputs)
+    findings = settings.findings(model, samples.inputs)
     if not findings.layers:
-        raise MeasureError("a first layer is drawn anew, and none is called as such a layer")
+        raise MeasureError(
+            "redrawn needs a first linear or convolution layer, and this network calls none as a "
+            "module"
+        )
     first = findings.layers[0]
     pairs = []
     for draw in ticked(range(options.redraws), "redrawn first layers", settings.progress):

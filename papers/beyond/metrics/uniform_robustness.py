@@ -32,8 +32,7 @@ from torch import Tensor, nn
 
 from flatlab.core.forecast import ticked
 from flatlab.core.schema import Key, Strict, means
-from flatlab.derivatives.checks.evaluation_mode import check_mode
-from flatlab.derivatives.per_sample.probe import probe, run
+from flatlab.derivatives.per_sample.probe import run
 from flatlab.families import flatness
 from flatlab.families._perturbed_losses import deltas_of, eligible_layers
 from flatlab.losses._base import Loss
@@ -113,8 +112,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     """
     options: Options = settings.options
     loss = settings.loss_named(options.relative_flatness_loss)
-    check_mode(model)
-    findings = probe(model, samples.inputs)
+    findings = settings.findings(model, samples.inputs)
     places, left_out = eligible_layers(model, samples.inputs, findings, "feature robustness")
     targets = samples.targets_for(findings.outputs, loss).double()
     how = flatness.Options(

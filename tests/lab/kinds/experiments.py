@@ -62,7 +62,7 @@ def load(source, scale="demo"):
 
 def table_of(grid, raw):
     """A grid trained and measured in this process: its table, and what each pack trained."""
-    from flatlab.lab.tables.runs import collect
+    from flatlab.lab.tables.runs import of_grid
     from flatlab.lab.train import train_packs
     from flatlab.measuring.grid import measure_pack
 
@@ -72,7 +72,7 @@ def table_of(grid, raw):
         weights = [trained[key].weights, trained[key].dense]
         stages = [grid.measuring(key, family) for family in grid.families]
         parts += [measure_pack(weights, raw, stage.settings) for stage in stages]
-    return collect(parts, grid.tabulating(grid).settings), trained
+    return of_grid(parts, grid.tabulating(grid).settings), trained
 
 
 def sentence(refusal):

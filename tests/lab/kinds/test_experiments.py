@@ -1,6 +1,5 @@
 """Experiments of every kind: options of families, what jobs depend on; zoos of a grid."""
 
-import fnmatch
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,6 @@ from flatlab.core.options import options_of
 from flatlab.data import load as data
 from flatlab.data._tensors import prepare
 from flatlab.lab import plan
-from flatlab.measuring.pretrained import _hyperparameters
 from flatlab.networks import _timm as networks
 from flatlab.networks import build
 from tests.lab.kinds.experiments import changed, content_of, load, written
@@ -119,18 +117,6 @@ def test_every_stand_in_is_large_enough_and_can_be_built(scale, least):
         splits = prepare(raw, settings["data"], None, torch.float32)
         inputs = splits.test.inputs[:2]
         assert build(settings["network"], inputs.shape[1:], 10)(inputs).shape == (2, 10)
-
-
-def test_hyperparameters_are_read_from_the_names_of_files():
-    name = "B_16-i21k-300ep-lr_0.001-aug_medium1-wd_0.03-do_0.1-sd_0.1--imagenet2012-steps_20k"
-    zoo = load("released-vit21k-zoo", "paper")
-    wanted = {**zoo.file.hyperparameters, "other": "x_(.)"}
-    assert _hyperparameters(f"{name}-lr_0.01-res_224", wanted, None) == {
-        **{"augmentation": "medium", "weight_decay": 0.03, "dropout": 0.1, "lr": 0.01},
-        "other": None,
-    }
-    (pattern,) = zoo.file.pretrained.networks
-    assert fnmatch.fnmatch(f"{name}-lr_0.01-res_224.npz", pattern)
 
 
 @pytest.mark.parametrize("key", ["vit", "vit21k", "clip", "bert"])

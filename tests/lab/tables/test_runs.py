@@ -9,15 +9,10 @@ import pytest
 import xarray as xr
 
 from flatlab.core import store
-from flatlab.lab.tables.correlations import correlate
 from flatlab.lab.tables.eligibility import shortfall
-from flatlab.lab.tables.runs import collect
-from flatlab.lab.tables.selection import (
-    end_of_training,
-    hyperparameters,
-    interpolation_begins,
-    through_training,
-)
+from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.runs import of_grid
+from flatlab.lab.tables.selection import end_of_training, hyperparameters, interpolation_begins
 from flatlab.stats import Correlations
 from tests.synthetic.curves import EVEN
 from tests.synthetic.curves import table as of_curves
@@ -78,7 +73,7 @@ def parts(checkpoints=1):
 
 
 def test_every_value_of_every_run_is_in_its_place():
-    table = collect(parts(), SETTINGS)
+    table = of_grid(parts(), SETTINGS)
     assert list(table["run"].values) == RUNS
     for pack in PACKS.values():
         for family in ("geometry", "accuracy"):
@@ -100,7 +95,7 @@ def test_a_hyper_parameter_of_0_and_of_0_5_is_not_cut_to_0(tmp_path):
         store.save_dataset(tmp_path / f"{number}.zip", each)
         files.append(store.load_dataset(tmp_path / f"{number}.zip"))
     for order in (files, files[::-1]):
-        store.save_dataset(tmp_path / "table.zip", collect(order, SETTINGS))
+        store.save_dataset(tmp_path / "table.zip", of_grid(order, SETTINGS))
         table = store.load_dataset(tmp_path / "table.zip")
         assert table["strength"].values.tolist() == [strength[run[:5]] for run in RUNS]
 
@@ -110,7 +105,7 @@ def test_a_table_is_not_written_in_the_chunks_of_its_packs(tmp_path):
     for number, each in enumerate(parts(checkpoints=3)):
         store.save_dataset(tmp_path / f"{number}.zip", each)
         files.append(store.load_dataset(tmp_path / f"{number}.zip"))
-    store.save_dataset(tmp_path / "table.zip", collect(files, SETTINGS))
+    store.save_dataset(tmp_path / "table.zip", of_grid(files, SETTINGS))
     with zipfile.ZipFile(tmp_path / "table.zip") as archive:
         chunks = [name for name in archive.namelist() if not name.endswith("zarr.json")]
     arrays = [name.partition("/")[0] for name in chunks]
@@ -119,15 +114,15 @@ def test_a_table_is_not_written_in_the_chunks_of_its_packs(tmp_path):
 
 
 def test_the_order_of_the_files_does_not_matter():
-    xr.testing.assert_identical(collect(parts(), SETTINGS), collect(parts()[::-1], SETTINGS))
+    xr.testing.assert_identical(of_grid(parts(), SETTINGS), of_grid(parts()[::-1], SETTINGS))
 
 
 def test_a_family_that_is_measured_at_the_end_alone_is_missing_before():
-    whole, files = collect(parts(3), SETTINGS), parts(3)
+    whole, files = of_grid(parts(3), SETTINGS), parts(3)
     for number in (0, 2):  # geometry, of the first two packs
         files[number] = files[number].isel(checkpoint=[-1])
     for order in (files, files[::-1]):
-        table = collect(order, SETTINGS)
+        table = of_grid(order, SETTINGS)
         missing = table["mls"].isnull().values[..., 0]
         assert missing.tolist() == [[True, True, False]] * 6 + [[False] * 3]
         xr.testing.assert_identical(table["train_loss"], whole["train_loss"])
@@ -139,14 +134,14 @@ def test_a_file_that_lacks_the_end_is_not_joined(steps):
     files = parts(3)
     files[0] = files[0].isel(checkpoint=range(len(steps))).assign_coords(checkpoint=steps)
     with pytest.raises(ValueError, match="checkpoint"):
-        collect(files, SETTINGS)
+        of_grid(files, SETTINGS)
 
 
 @pytest.mark.parametrize("accuracy", [98.9, np.nan])
 def test_a_run_below_the_accuracy_is_flagged_and_kept(accuracy):
     files = parts()
     files[1]["train_accuracy"][1] = accuracy
-    table = collect(files, SETTINGS)
+    table = of_grid(files, SETTINGS)
     assert list(table["diverged"].values) == [False, True, *[False] * 5]
     assert table.sizes["run"] == 7
 
@@ -155,31 +150,30 @@ def test_a_run_below_the_accuracy_is_flagged_and_kept(accuracy):
 def test_a_run_whose_loss_is_not_finite_is_flagged_and_left_out_of_correlations(loss):
     files = parts()
     files[1]["train_loss"][0] = loss
-    table = collect(files, SETTINGS)
-    correlations = correlate(table)
-    assert (correlations.attrs["runs"], correlations.attrs["diverged"]) == (6, 1)
+    table = of_grid(files, SETTINGS)
+    networks = Networks.of("some-grid", table)
     chosen = end_of_training(table)
     assert RUNS[0] not in chosen["run"].values
-    rho = correlations["rho"].sel(kind="pooled", x="mls", y="train_loss")
-    assert rho.item() == pytest.approx(np.corrcoef(chosen["mls"], chosen["train_loss"])[0, 1])
+    correlations = networks.drawn_correlations(networks.quantities)
+    ((rho, *_),) = correlations.of_pairs("pooled", [("mls", "train_loss")])
+    assert rho == pytest.approx(np.corrcoef(chosen["mls"], chosen["train_loss"])[0, 1])
 
 
 def test_the_correlations_are_those_of_the_table_with_their_intervals():
-    chosen = end_of_training(collect(parts(), SETTINGS))
-    correlations = correlate(collect(parts(), SETTINGS))
-    columns = {name: chosen[name].values for name in ("mls", "sharpness")}
-    rho = Correlations(columns, list(chosen["setting"].values)).rho("mls", "sharpness")
-    here = correlations.sel(kind="pooled", x="mls", y="sharpness")
-    assert here["rho"].item() == pytest.approx(rho.value)
-    assert (here["low"].item(), here["high"].item()) == pytest.approx(rho.interval())
+    networks = Networks.of("some-grid", of_grid(parts(), SETTINGS))
+    columns = {name: networks.data[name].values for name in ("mls", "sharpness")}
+    rho = Correlations(columns, list(networks.data["setting"].values)).rho("mls", "sharpness")
+    drawn = networks.drawn_correlations(networks.quantities)
+    (found,) = drawn.of_pairs("pooled", [("mls", "sharpness")])
+    assert found == pytest.approx([rho.value, *rho.interval()])
 
 
 @pytest.mark.parametrize("lacks", range(len(PACKS)))
 def test_what_a_family_measures_is_missing_for_a_pack_that_lacks_it(lacks):
     """Whichever pack it is; everything else is that of the whole table."""
-    whole, files = collect(parts(), SETTINGS), parts()
+    whole, files = of_grid(parts(), SETTINGS), parts()
     left_out = files.pop(2 * lacks)
-    table = collect(files, SETTINGS)
+    table = of_grid(files, SETTINGS)
     runs = [run for run in RUNS if run not in left_out.run.values]
     for name in whole.data_vars:
         xr.testing.assert_identical(whole[name].sel(run=runs), table[name].sel(run=runs))
@@ -192,19 +186,19 @@ def test_a_family_without_a_run_of_the_other_is_an_error():
     files = parts()
     files[1] = files[1].isel(run=[0, 1])
     with pytest.raises(ValueError, match="run"):
-        collect(files, SETTINGS)
+        of_grid(files, SETTINGS)
 
 
 def test_a_table_says_how_much_it_has():
-    table = collect(parts(), SETTINGS)
+    table = of_grid(parts(), SETTINGS)
     extent = "7 mlp networks on digits, 9 iterations each"
     assert table.attrs["extent"] == f"{extent}; 3 more not trained"
     whole = {**SETTINGS, "about": {**SETTINGS["about"], "left_out": 0}, "diverged_below": 101.0}
     extent = "0 mlp networks on digits, 9 iterations each; 7 left out (diverged or did not fit)"
-    assert collect(parts(), whole).attrs["extent"] == extent
+    assert of_grid(parts(), whole).attrs["extent"] == extent
     cut = {**SETTINGS, "about": {**SETTINGS["about"], "samples": "300"}}
     extent = "7 mlp networks on 300 samples of digits, 9 iterations each; 3 more not trained"
-    assert collect(parts(), cut).attrs["extent"] == extent
+    assert of_grid(parts(), cut).attrs["extent"] == extent
 
 
 def test_runs_that_did_not_converge_are_left_out_and_counted():
@@ -213,10 +207,10 @@ def test_runs_that_did_not_converge_are_left_out_and_counted():
         part.assign_coords(ended=("run", [why.get(run, "stopped") for run in part["run"].values]))
         for part in parts()
     ]
-    every = collect(files, SETTINGS)
+    every = of_grid(files, SETTINGS)
     assert not every["diverged"].any()
     assert "not_converged" not in every.attrs
-    table = collect(files, {**SETTINGS, "converged_only": True})
+    table = of_grid(files, {**SETTINGS, "converged_only": True})
     assert table["run"].values[table["diverged"].values].tolist() == ["lr0.2-s0", "lr0.2-s1"]
     assert (
         "; 1 left out (diverged or did not fit); 1 left out (did not converge)"
@@ -265,7 +259,7 @@ def test_a_table_without_a_run_that_did_not_diverge_has_an_empty_end():
 def test_trends_are_of_the_first_five_seeds_that_did_not_diverge():
     runs = of_curves("vgg-grid")
     runs["diverged"][1] = True
-    chosen = through_training(runs, {"batch_size": 20, "lr": 0.05})
+    chosen = Networks.of("vgg-grid", runs).where(batch_size=20, lr=0.05).curves.runs
     assert list(chosen["seed"].values) == [0, 2, 3, 4]
     assert set(chosen["setting"].values) == {"lr0.05-b20"}
 

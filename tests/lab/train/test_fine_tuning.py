@@ -180,7 +180,7 @@ def test_a_smaller_first_grid_is_reduced_evidence(folder):
 
 BAD = {
     "unknown grid": ({"grid": "lenet-gird"}, "unknown experiment 'lenet-gird'; did you mean"),
-    "no grid": ({"grid": "representativeness"}, "representativeness is no grid"),
+    "no grid": ({"grid": "representativeness"}, "representativeness is not a grid"),
     "itself": ({"grid": "tuned"}, "tuned cannot start from itself"),
     "no setting": ({}, "training.start.setting is missing; lenet-grid has several: lr0.05-b20"),
     "unknown setting": ({"setting": "lr0.2-b2"}, "no setting 'lr0.2-b2'; did you mean 'lr0.2-b20'"),

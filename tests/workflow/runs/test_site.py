@@ -14,16 +14,21 @@ import pandas as pd
 import pytest
 
 from flatlab.core import store
-from flatlab.lab import figures as plotting
+from flatlab.core.registry import imported, keys_of
 from flatlab.lab import plan
+from flatlab.lab.figures import render as plotting
 
 ROOT = Path(__file__).parents[3]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PHONE, DESK = 390, 1280
 SHOWN = [
     "index",
-    "quickstart",
+    "how-do-i",
     "measures",
+    "measures/hessian",
+    "command-line",
+    "generated/tutorials/plot_1_which_sharpness",
+    "generated/api/flatlab.measure",
     "figures/gallery",
     "figures/scoreboard",
     "figures/invariances",
@@ -164,12 +169,30 @@ def test_pages_fit_a_phone_and_a_desk(site, tmp_path, width):
         assert high - low > 100, f"{name} is blank"
 
 
-def test_the_first_page_says_of_the_pictures_what_the_readme_says():
-    first = " ".join((ROOT / "docs" / "index.md").read_text().split())
-    lines = (ROOT / "README.md").read_text().splitlines()
-    rows = " ".join(line for line in lines if line.startswith("| **"))
-    sentences = dict(re.findall(r"\*\*([\w ]+)\*\*: ([^|]+?) \|", rows))
-    assert len(sentences) == 8
-    for networks, sentence in sentences.items():
-        assert f"{networks} :link:" in first
-        assert sentence[0].upper() + sentence[1:] in first
+def test_the_first_page_asks_and_answers_as_the_readme_does():
+    first, readme = (
+        " ".join((ROOT / n).read_text().split()) for n in ("docs/index.md", "README.md")
+    )
+    lead = re.search(r"\*\*Do flat .*? that one compares\.", readme)[0]
+    assert lead in first
+
+
+def test_the_tutorials_have_printed_and_drawn(site):
+    """And their pages are shown by the functions that they use."""
+    folder = site / "generated" / "tutorials"
+    pages = {path.stem: path.read_text() for path in folder.glob("plot_*.html")}
+    assert len(pages) == 6
+    for name, text in pages.items():
+        assert "sphx-glr-script-out" in text, name
+        assert "_images/sphx_glr_plot" in text, name
+    assert "plot_1_which_sharpness" in (site / "generated/api/flatlab.measure.html").read_text()
+
+
+def test_every_measure_is_in_the_index_and_on_the_page_of_its_family(site):
+    index = (site / "measures.html").read_text()
+    for key in keys_of("metrics"):
+        page = "measures" if key == "prediction" else f"measures/{key}"
+        text = (site / f"{page}.html").read_text()
+        for name in imported("metrics", key).QUANTITIES:
+            assert f"<code>{name}</code>" in index, name
+            assert name in text, name

@@ -32,7 +32,7 @@ def rewrite(lab, **demo):
     """Give the zoo of a laboratory another demo."""
     content = yaml.safe_load((lab / ZOO).read_text())
     adaptive = {**ADAPTIVE, "drop_above": None}
-    content["scales"]["demo"] = {"samples": 2, "adaptive": adaptive, **demo}
+    content["scales"]["demo"] = {"measure": {"samples": 2, **adaptive}, **demo}
     (lab / ZOO).write_text(yaml.safe_dump(content, sort_keys=False))
 
 
@@ -59,7 +59,7 @@ def with_files(with_zoo):
         pixels = generator.integers(0, 255, (160, 160, 3)).astype(np.uint8)
         Image.fromarray(pixels).save(with_zoo / "own/imagenet" / name / "1.png")
     chosen = {"networks": "folder", "images": "imagenet", "classes": 1000, "size_at_most": 384}
-    rewrite(with_zoo, name="own-zoo", jobs=2, pretrained=chosen)
+    rewrite(with_zoo, name="own-zoo", jobs=2, **{"from": "timm", **chosen})
     return with_zoo
 
 
@@ -75,7 +75,7 @@ def with_members(with_zoo):
         ],
     }
     (with_zoo / GRID).write_text(yaml.safe_dump(content, sort_keys=False))
-    rewrite(with_zoo, name="local-zoo", jobs=1, grid="vision-grid")
+    rewrite(with_zoo, name="local-zoo", jobs=1, **{"from": "grid", "grid": "vision-grid"})
     return with_zoo
 
 

@@ -1,0 +1,272 @@
+"""Networks of a study: from files, or trained by its own function; what former names say."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from flatlab.cli import main
+from flatlab.core import store
+from flatlab.core.studies import use_studies
+from flatlab.lab import plan
+from flatlab.lab.tables.networks import Networks
+from tests.lab.kinds.studies import declare, forget, made, planned, table_of
+
+MINE = """
+import pathlib
+import torch
+from torch import nn
+from helpers import samples
+
+
+def build(width):
+    return nn.Sequential(nn.Linear(6, width), nn.Tanh(), nn.Linear(width, 3))
+
+
+def data():
+    return samples()
+
+
+def train(lr, width, seed):
+    with pathlib.Path("calls").open("a") as file:
+        file.write(f"{lr} {width} {seed}\\n")
+    if lr > 1:
+        return lr
+    torch.manual_seed(seed)
+    model, (x, y, *_) = build(width), map(torch.from_numpy, samples())
+    for _ in range(5):
+        loss = nn.functional.cross_entropy(model(x), y)
+        with torch.no_grad():
+            for p, g in zip(model.parameters(), torch.autograd.grad(loss, [*model.parameters()])):
+                p -= lr * g
+    return model.state_dict(), {"my_score": 10 * lr + seed}
+"""
+HELPERS = """
+import numpy as np
+
+
+def samples():
+    x = np.random.default_rng(0).normal(size=(50, 6)).astype("float32")
+    y = np.abs(x[:, :3]).argmax(1)
+    return x[:30], y[:30], x[30:], y[30:]
+"""
+MEASURE = {"families": ["geometry", "hessian"], "samples": 8}
+SHARED = {"title": "Mine", "model": "mine:build", "data": "mine:data", "measure": MEASURE}
+NETWORKS = {**SHARED, "kind": "networks"}
+LOOP = {**NETWORKS, "from": "function", "train": "mine:train"}
+LOOP |= {"settings": {"lr": [0.1, 0.5], "width": [4, 5]}, "seeds": ["0-2"]}
+LOOP |= {"exclude": [{"lr": 0.1, "width": 5}]}
+FILES = {**NETWORKS, "from": "files", "files": "checkpoints/*.pt", "runs": "runs.csv"}
+ADAPTIVE = {"samples": 9, "seed": 1, "outputs": "sigmoid", "rho": 0.2}
+FIGURES = """
+from flatlab.lab.plan import Pairs, Paper
+
+PAPER = Paper(title="Mine", citation="mine", cited="Mine")
+FIGURES = {
+    "fig1": Pairs("mine-loop", pairs=(("mls", "my_score"),), title="mine", caption="Mine."),
+}
+"""
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    """A study with a loop and with networks from files, which is the working folder."""
+    modules = {"mine": MINE, "helpers": HELPERS, "figures": FIGURES}
+    with made(tmp_path / "mine", monkeypatch, **modules) as folder:
+        declare("mine-loop", LOOP)
+        yield folder
+
+
+def calls():
+    return Path("calls").read_text().splitlines() if Path("calls").exists() else []
+
+
+def checkpoints():
+    """The runs of the loop as files from elsewhere, with a CSV of what is known of them."""
+    Path("checkpoints").mkdir()
+    rows = ["file,lr,width,seed,my_score"]
+    for path in sorted(Path("results/demo/models/mine-loop").glob("*.safetensors")):
+        arrays, about = store.load_weights(path)
+        state = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        torch.save(state, f"checkpoints/{path.stem}.pt")
+        lr, width, seed = (
+            path.stem.replace("lr", "").replace("width", "").replace("s", "").split("-")
+        )
+        rows.append(f"{path.stem}.pt,{lr},{width},{seed},{about['outcomes']['my_score']}")
+    Path("runs.csv").write_text("\n".join(rows))
+
+
+def test_runs_are_trained_once_and_files_of_them_have_the_same_table(study):
+    assert main(["run", "mine-loop"]) == 0
+    assert len(calls()) == 9
+    assert main(["run", "mine-loop"]) == 0
+    assert len(calls()) == 9
+    ours = table_of("mine-loop")
+    assert ours.attrs["hyperparameters"] == ["lr", "width"]
+    assert ours["seed"].values.tolist() == [0, 1, 2] * 3
+    assert ours["my_score"].values.ravel() == pytest.approx(10 * ours["lr"].values + ours["seed"])
+    assert not ours["diverged"].any()
+    assert np.isfinite(ours["hessian_lambda_max"]).all()
+    assert np.isfinite(ours["test_error"]).all()
+    Path("results/demo/models/mine-loop/lr0.5-width4-s1.safetensors").unlink()
+    assert main(["run", "mine-loop"]) == 0
+    assert calls()[9:] == ["0.5 4 1"]
+    checkpoints()
+    declare("mine-files", FILES)
+    assert main(["run", "mine-files"]) == 0
+    theirs = table_of("mine-files")
+    for name in ours.data_vars:
+        np.testing.assert_array_equal(theirs[name].values, ours[name].values, err_msg=name)
+    assert theirs.attrs["trained"] == "elsewhere"
+    assert Networks.of("mine", theirs).where(lr=0.5).count == 6
+    command = ["table", "checkpoints/*.pt", "--model", "mine:build", "--data", "mine:data"]
+    command += ["--runs", "runs.csv", "--samples", "8", "--family", "geometry", "hessian"]
+    assert main([*command, "--out", "shell.zarr.zip"]) == 0
+    shell = store.load_dataset("shell.zarr.zip")
+    for name in shell.data_vars:
+        np.testing.assert_array_equal(theirs[name].values, shell[name].values, err_msg=name)
+
+
+def codes():
+    """What each job of both experiments depends on besides its input files."""
+    forget()
+    chosen, found = planned(), {}
+    for key in (key for key in chosen.experiments if key.startswith("mine-")):
+        experiment = chosen.experiment(key)
+        for pack in experiment.packs:
+            jobs = {"train": experiment.training(pack)}
+            jobs |= {family: experiment.measuring(pack, family) for family in experiment.families}
+            for name, job in jobs.items():
+                if job:
+                    found[f"{key} {name} {pack}"] = (job.code, json.dumps(job.settings))
+        table = experiment.tabulating(chosen.as_published(key))
+        found[f"{key} table"] = (table.code, json.dumps(table.settings))
+    return found
+
+
+def test_an_edit_reaches_exactly_the_jobs_that_use_it(study):
+    Path("other.py").write_text("def train(lr, width, seed):\n    return {}\n")
+    declare("mine-loop", {**LOOP, "train": "other:train", "data": "digits"})
+    before = codes()
+
+    def changed_by(path, old, new):
+        content = Path(path).read_text()
+        assert old in content
+        Path(path).write_text(content.replace(old, new, 1))
+        after = codes()
+        Path(path).write_text(content)
+        return {name.split()[1] for name in before if before[name] != after.get(name)}
+
+    assert changed_by("other.py", "{}", "{1: 2}") == {"train"}
+    assert changed_by("mine.py", "range(5)", "range(6)") == {"geometry", "hessian"}
+    assert changed_by("helpers.py", "50, 6", "60, 6") == {"geometry", "hessian"}
+    assert changed_by("helpers.py", "import numpy", "# of mine\nimport numpy") == set()
+    assert changed_by("experiments/mine-loop.yaml", "title: Mine", "title: Ours") == {"table"}
+    lr = changed_by("experiments/mine-loop.yaml", "- 0.5\n", "- 0.2\n")
+    assert lr == {"train", "geometry", "hessian", "table"}
+
+
+def test_an_outcome_is_part_of_the_table_alone(study):
+    assert (
+        main(["run", "mine-loop", "lr0.5-width4-s0", "lr0.5-width4-s1", "--family", "geometry"])
+        == 0
+    )
+    checkpoints()
+    declare("mine-files", FILES)
+    before = codes()
+    Path("runs.csv").write_text(Path("runs.csv").read_text().replace("6.0", "7.0"))
+    after = codes()
+    assert {name for name in before if before[name] != after[name]} == {"mine-files table"}
+
+
+BAD = {
+    "no such module": ({"model": "mini:build"}, "has no module 'mini'; did you mean 'mine'?"),
+    "no such function": ({"model": "mine:built"}, "mine has no 'built'; did you mean 'build'?"),
+    "no function": ({"model": "mine"}, "model"),
+    "shadow": ({"model": "numpy:build"}, "numpy has the name of an installed module"),
+    "data": ({"data": "digit"}, "neither a file or folder of the study"),
+    "family": ({"measure": {"families": ["geometri"]}}, "did you mean 'geometry'?"),
+    "accuracy": ({"measure": {"families": ["accuracy"]}}, "are measured anyway"),
+    "option": ({"measure": {**MEASURE, "rhoo": 1}}, "unknown key 'rhoo'"),
+    "key": ({"seed": [0]}, "unknown key 'seed'; did you mean 'seeds'?"),
+    "factor": ({"settings": {"lr": 0.1}}, "expected a list of values"),
+    "excluded": ({"exclude": [{"lr": 9}]}, "no combination has"),
+    "seeds": ({"settings": {"seed": [0]}}, "seeds stand under"),
+    "twice": ({"settings": [{"lr": 0.1}, {"lr": 0.1}], "exclude": []}, "is declared twice"),
+    "nothing": ({"settings": [], "exclude": []}, "settings"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_wrong_declaration_is_told_in_a_sentence(study, kind):
+    change, sentence = BAD[kind]
+    Path("numpy.py").write_text("def build():\n    pass\n")
+    declare("mine-loop", {**LOOP, **change})
+    with pytest.raises(plan.PlanError) as refusal:
+        planned()
+    assert sentence in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    assert "experiments/mine-loop.yaml" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "runs", "sentence"),
+    [
+        ({"files": "none/*.pt"}, None, "no file matches none/*.pt"),
+        ({}, "file,lr\na.pt,0.1\n", "has no row for checkpoints/b.pt"),
+        ({}, "file,lr\na.pt,0.1\nb.pt,\n", "lr of b.pt is missing"),
+        ({}, "file,lr\na.pt,0.1\nb.pt\n", "row 2 has 1 of 2 columns"),
+        ({"runs": "other.csv"}, None, "other.csv does not exist"),
+    ],
+)
+def test_a_wrong_table_of_runs_is_told_when_it_is_planned(study, change, runs, sentence):
+    Path("checkpoints").mkdir()
+    for name in "ab":
+        Path(f"checkpoints/{name}.pt").write_bytes(b"")
+    Path("runs.csv").write_text(runs or "file,lr\na.pt,0.1\nb.pt,0.2\n")
+    declare("mine-files", {**FILES, **change})
+    with pytest.raises(plan.PlanError) as refusal:
+        planned()
+    assert sentence in str(refusal.value)
+
+
+def test_a_folder_that_is_no_study_has_no_such_experiment(study):
+    use_studies([], "")
+    with pytest.raises(plan.PlanError, match="such experiments are part of a study"):
+        plan.read_experiment(study / "experiments/mine-loop.yaml", "demo", None)
+
+
+def test_what_does_not_fit_or_returns_something_else_loses_nothing(study, capsys):
+    declare("mine-loop", {**LOOP, "settings": {"lr": [0.1, 2.0], "width": [4]}, "exclude": []})
+    packs = ["lr0.1-width4-s0", "lr2.0-width4-s0"]
+    assert main(["run", "mine-loop", *packs]) == 1
+    told = capsys.readouterr().err
+    assert "mine:train returned float; it must return model.state_dict()" in told
+    assert Path("results/demo/models/mine-loop/lr0.1-width4-s0.safetensors").is_file()
+    checkpoints()
+    Path("runs.csv").write_text("file,lr,width\nlr0.1-width4-s0.pt,0.1,7\n")
+    declare("mine-files", FILES)
+    assert main(["run", "mine-files"]) == 1
+    assert "lr0.1-width4-s0.pt does not fit mine:build" in capsys.readouterr().err
+
+
+def test_former_kinds_and_keys_are_read_with_a_sentence_that_says_the_present_ones(study):
+    """In two ways: a loop as it was, and a zoo whose sections moved."""
+    present, planned_ = {**LOOP}, planned().experiment("mine-loop")
+    del present["from"]
+    declare("mine-loop", {**present, "kind": "loop"})
+    with pytest.warns(FutureWarning, match="kind loop is now kind: networks, from: function"):
+        former = planned().experiment("mine-loop")
+    assert former == planned_
+    zoo = {"title": "Mine", "name": "mine", "jobs": 2, "kind": "networks", "from": "timm"}
+    zoo |= {"networks": ["*vit*"], "images": "pictures", "classes": 3}
+    declare("mine-zoo", {**zoo, "measure": {"families": ["adaptive"], **ADAPTIVE}})
+    now = planned().experiment("mine-zoo")
+    pretrained = {key: zoo.pop(key) for key in ("networks", "images", "classes")}
+    del zoo["from"]
+    before = {**zoo, "kind": "zoo", "pretrained": pretrained, "samples": 9, "seed": 1}
+    declare("mine-zoo", {**before, "adaptive": {"outputs": "sigmoid", "rho": 0.2}})
+    with pytest.warns(FutureWarning, match="stand under measure"):
+        assert planned().experiment("mine-zoo") == now

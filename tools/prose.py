@@ -1,0 +1,125 @@
+"""Rules of docs/style.md that a machine can see, by proselint: `python -m tools.prose [FILE ...]`.
+
+Prose is what remains of a page without code, tables, links' targets and formulas, the docstrings of
+public functions, captions and help texts. A page that does not keep the rules yet may have as many
+breaches as `BREACHES` says, and not one more: lower the number when you have rewritten it.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from proselint import checks
+from proselint.registry.checks import Check, CheckResult
+from proselint.registry.checks.types import PreferredForms
+from proselint.tools import LintFile
+
+WORDS = 25
+"""A sentence has at most so many."""
+INSTEAD = {
+    "anew": "again",
+    "at hand": "available",
+    "mended": "fixed",
+    "those of": "the noun again",
+    "what is none": "an unknown name",
+    "is none": "is not one",
+    "is no": "is not a",
+    "house": "code base",
+    "culprit": "cause",
+    "generalise": "generalize",
+    "optimise": "optimize",
+    "color": "colour",
+    "license": "licence",
+}
+KNOWN = {
+    *("CITATION", "FOLDER", "ICLR", "JAX", "KL", "MNIST", "PYTHONPATH"),
+    *("API", "BERT", "BCE", "CI", "CIFAR", "CLIP", "CPU", "CSV", "CUDA", "FAQ", "FINDINGS", "GB"),
+    *("GPT", "GPU", "HANS", "HF", "HUB", "ID", "IDs", "JPEG", "JSON", "MB", "MIG", "MIT", "MNLI"),
+    *("NC", "NIPS", "NaN", "OFFLINE", "PAC", "PDF", "PGD", "PNAS", "PNG", "QR", "README", "RNG"),
+    *("SAM", "SGD", "SIGKILL", "SIGTERM", "SSH", "SVG", "TF", "TMPDIR", "URL", "VGG", "YAML"),
+}
+"""Acronyms that need no explanation; all others stand in docs/glossary.md."""
+OF_PROSELINT = ("malapropisms", "mondegreens", "nonwords", "uncomparables")
+PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "docs/measures/*.md", "docs/tutorials/*")
+INCLUDED = {"changelog", "contributing", "files", "findings", "tests"}
+"""Pages that only include another file."""
+BREACHES: dict[str, int] = {}
+
+
+def sentences(text: str) -> Iterator[re.Match[str]]:
+    """A paragraph ends a sentence as well."""
+    return re.finditer(r"[^\s.!?](?:[^.!?\n]|[.!?](?=[\w)])|\n(?!\n))*", text)
+
+
+def length(text: str, check: Check) -> Iterator[CheckResult]:
+    """Sentences that are too long."""
+    for found in sentences(text):
+        words = re.findall(r"[^\W\d_][\w'’-]*", found[0])
+        if len(words) > WORDS:
+            start = found[0][:40].replace("\n", " ")
+            message = f"a sentence of {len(words)} words, {WORDS} at most: {start} ..."
+            yield CheckResult(check.path, message, found.span(), None)
+
+
+def acronyms(text: str, check: Check) -> Iterator[CheckResult]:
+    """Acronyms that neither the glossary nor this file knows."""
+    glossary = Path("docs/glossary.md").read_text()
+    for found in re.finditer(r"\b[A-Z]{2,}\b", text):
+        if found[0] not in KNOWN and found[0] not in glossary:
+            yield CheckResult(check.path, f"{found[0]} is not in the glossary", found.span(), None)
+
+
+OURS = [
+    Check(length, path="flatlab.length"),
+    Check(acronyms, path="flatlab.acronyms"),
+    Check(PreferredForms(INSTEAD), path="flatlab.words", message="{1!r}; write: {0}"),
+]
+
+
+def prose(path: Path) -> str:
+    """What is prose of a page or script, in the same lines."""
+    text = path.read_text()
+    if path.suffix == ".py":
+        kept = re.findall(r'^""".*?"""|(?:^#[^\n]*\n)+', text, flags=re.DOTALL | re.MULTILINE)
+        text = re.sub(r"^(# ?|\"{3})", "", "\n".join(kept), flags=re.MULTILINE)
+        text = re.sub(r"^.*\n[=-]+$|^%%$", "", text, flags=re.MULTILINE)
+    blank = lambda found: "\n" * found[0].count("\n")  # noqa: E731 - lines keep their numbers
+    text = re.sub(r"^(```).*?^\1|^:.*$|^\{.*$", blank, text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"<!--.*?-->|`[^`]*`|\$[^$]*\$", blank, text, flags=re.DOTALL)
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"^ *\|.*|^#+ .*", "\n", text, flags=re.MULTILINE)
+    return re.sub(r"^ *([-*]|\d+\.) ", "\n", text, flags=re.MULTILINE)
+
+
+def breaches(path: Path) -> list[str]:
+    """`file:line: what`, for each breach."""
+    here = LintFile(str(path), prose(path) or " ")
+    found = [
+        result
+        for check in [*OURS, *(c for c in checks.__register__ if c.path.startswith(OF_PROSELINT))]
+        for result in check.check_with_flags(here.content)
+    ]
+    lines = sorted((here.line_col_of(each.span[0])[0], each.message) for each in found)
+    return [f"{path}:{line}: {message}" for line, message in lines]
+
+
+def main() -> int:
+    chosen = [Path(name) for name in sys.argv[1:]]
+    pages = chosen or [p for pattern in PAGES for p in sorted(Path().glob(pattern))]
+    found = {str(p): breaches(p) for p in pages if p.stem not in INCLUDED and p.suffix != ".rst"}
+    wrong = 0
+    for name, told in found.items():
+        allowed = 0 if chosen else BREACHES.get(name, 0)
+        if len(told) > allowed:
+            print("\n".join(told))
+            print(f"{name}: {len(told)} breaches of docs/style.md, {allowed} at most")
+            wrong = 1
+        elif len(told) < allowed:
+            print(f"{name}: {len(told)} breaches, fewer than {allowed}: lower it in tools/prose.py")
+            wrong = 1
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main())
