@@ -294,13 +294,13 @@ class Networks:
     def _rhos(self, names: list[str], pairs: Sequence[tuple[str, str]]) -> list[Estimate]:
         known = self.correlations(name for pair in pairs for name in pair)
         grid = known.clusters is None
-        beside = {KINDS[kind]: known.rhos(*pairs, kind=kind) for kind in BESIDE if grid}
+        alternatives = {KINDS[kind]: known.rhos(*pairs, kind=kind) for kind in BESIDE if grid}
         return [
             replace(
                 rho,
                 name=names[place],
-                beside={kind: rhos[place] for kind, rhos in beside.items()},
-                doubt=instability(known.constant_share(*pairs[place])) if grid else "",
+                alternatives={kind: rhos[place] for kind, rhos in alternatives.items()},
+                instability=instability(known.constant_share(*pairs[place])) if grid else "",
             )
             for place, rho in enumerate(known.rhos(*pairs))
         ]

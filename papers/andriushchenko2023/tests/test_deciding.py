@@ -151,7 +151,7 @@ def test_a_difference_from_all_networks_is_as_wide_as_if_each_were_left_out_of_b
         rest = kind.networks(ResultTables({RESNETS: table.isel(run=runs != left_out)}))
         inside = tau(groups(rest)[0], PLAIN, error("test"))
         expected = inside.point - tau(rest, PLAIN, error("test")).point
-        assert difference.left_out[left_out] == pytest.approx(expected)
+        assert difference.jackknife_values[left_out] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("figure", ["fig5", "fig6", "table3", "table4"])
