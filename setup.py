@@ -10,7 +10,7 @@ setup(
     packages=[*find_packages(include=["flatlab*"]), WORKFLOW],
     package_dir={WORKFLOW: "."},
     package_data={
-        "flatlab": ["template/*", "template/*/*"],
+        "flatlab": ["template/*", "template/*/*", "lab/publish/*.html"],
         WORKFLOW: [
             *("Snakefile", "config.yaml", "rules/*.smk", "scripts/*.py"),
             *("papers/*/*.py", "papers/*/*/*.yaml", "papers/*/printed/*.csv"),

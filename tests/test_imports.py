@@ -14,7 +14,7 @@ LIGHT = [
     "flatlab.lab.plan",
     "flatlab.core.store",
     "flatlab.lab.tables.runs",
-    "flatlab.lab.tables.correlations",
+    "flatlab.lab.tables.networks",
 ]
 LIGHT += [
     "flatlab.stats",

@@ -46,16 +46,14 @@ def compute(folder: str, papers: list[str]) -> None:
 def _compute(folder: str, scale: str, target: str) -> None:
     from flatlab.core import store
     from flatlab.lab import claims
-    from flatlab.lab import figures as plotting
-    from flatlab.lab.tables.correlations import correlate
+    from flatlab.lab.figures import render as plotting
 
     place = plan.published_at(scale)
     figure = next(each for each in plan.figures() if each.target == target)
     figure = plan.as_published(figure, place)
     tables = {key: store.load_dataset(place.table(key)) for key in figure.experiments}
-    correlations = {key: correlate(tables[key]) for key in figure.correlated}
     settings = plotting.completed(figure.settings, tables)
-    frame = plotting.frame_of(settings, tables, correlations)
+    frame = plotting.frame_of(settings, tables)
     contents = {
         "json": json.dumps(claims.verify(target, tables), indent=1, sort_keys=True, default=float),
         "csv": frame.to_csv(index=False),

@@ -10,9 +10,10 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
+from flatlab.api.printed import Report
 from flatlab.core.errors import MeasureError, is_device_failure
-from flatlab.core.forecast import Forecast, duration
 from flatlab.core.options import checked, options_of
+from flatlab.core.progress import ProgressBar, duration
 from flatlab.core.registry import check_known, imported, keys_of, measures_samples
 from flatlab.core.schema import PlanError, plain, refuse_unknown
 from flatlab.core.store import as_strings
@@ -24,11 +25,11 @@ from flatlab.inputs.loss_forms import Function
 from flatlab.inputs.losses import options_known, with_options
 from flatlab.inputs.prepare import Ready, made_ready, only
 from flatlab.losses._base import Loss
-from flatlab.measuring.preflight import measured
+from flatlab.measuring.preflight import measure_family
 from flatlab.measuring.quantity import (
     Measured,
     Quantity,
-    Samples,
+    SampleSet,
     Settings,
     attributes,
     quantities_of,
@@ -59,45 +60,42 @@ def measure(
     loss: str | Function = "half-mse",
     progress: bool = False,
     initial: nn.Module | Mapping[str, Tensor] | None = None,
-    starts: dict[str, dict[str, Any]] | None = None,
+    starts: dict[str, Any] | None = None,
     **arguments: Any,
 ) -> xr.Dataset:
     """Measure a network on some samples.
 
     model: maps (batch, ...) to (batch, N), each sample on its own: in evaluation mode where it
         has batch norm or dropout. It is left exactly as it was. Outputs may also be (batch,),
-        (batch, positions, classes) or (batch, classes, height, width): f is then the vector of all
-        of them that count, and the loss the mean over these positions of all samples together.
-    inputs: (n, ...), numbers; for `geometry`, `jacobian`, `flatness`, and families that need no
-        derivatives with respect to them, such as `hessian`, also tokens. Or a
-        tuple or dictionary of several inputs, a dataset, or a loader: any iterable of batches, that
-        are tuples with targets last, or dictionaries or objects with `labels` or `targets`.
+        (batch, positions, classes) or (batch, classes, height, width). f is then the vector of all
+        outputs that count, and the loss the mean over these positions of all samples.
+    inputs: (n, ...), numbers or tokens; a tuple or dictionary of several inputs; a dataset; or a
+        loader. A loader is any iterable of batches: tuples with targets last, or dictionaries or
+        objects with `labels` or `targets`.
     targets: (n,) classes or (n, N) values, for the families that need them. Classes are integers
         of any width, booleans, or (n, N) integers of which one is 1. Batches bring their own.
-    families: files of flatlab/families, or "all": those that can be had of this network with these
-        samples; the attribute `left_out` says why others cannot. A quantity that several of them
-        have is that of the first one; "all" takes exact ones before estimates. One that has a name
-        in common with a quantity of other units has the family's name in front.
-    loss: a file of flatlab/losses, for quantities of a loss; or a function of outputs and targets
-        that is a mean or a sum over samples, for quantities that need no closed form of it.
+    families: files of flatlab/families, or "all" that these samples admit; the attribute `left_out`
+        says why others are missing. Of a quantity in several families the first one counts; "all"
+        takes exact ones before estimates. If units differ, the family's name stands in front.
+    loss: a file of flatlab/losses, or a function of outputs and targets. A function is a mean or a
+        sum over samples, and serves quantities that need no closed form.
     progress: show a bar.
     initial: the network before training, or its state dictionary, for distances from it.
-    starts: a dictionary, empty at first, in which families keep what they can start from when the
-        same network is measured on the same samples with other weights: eigenvectors, with
-        warm_start=True, and that its derivatives have been checked.
+    starts: a dictionary, empty at first. Families keep there what a later measurement can start
+        from: eigenvectors, with warm_start=True, and that derivatives have been checked.
     arguments:
-    options: those of the families and of the loss, for example costly=["operator-norm"] of
+    options: options of the families and of the loss, for example costly=["operator-norm"] of
         `geometry`, rho=0.01 of `adaptive`, label_smoothing=0.1 or class_weights of the loss
         "cross-entropy". `flatlab measure --help` lists them.
 
-    A network of many outputs: accuracy="auto", the default, is exact where the derivatives of a
-    sample fit in `memory`, and otherwise estimates with a relative standard error of 0.02 of random
-    directions, which is written beside each value under its name and `_error`; a warning says so.
-    accuracy=0.02 always estimates; accuracy="exact" computes all outputs in blocks.
+    accuracy="auto", the default, is exact where the derivatives of a sample fit in `memory`.
+    Otherwise it estimates, with a warning, to a relative standard error of 0.02, which stands next
+    to each value as `<name>_error`. accuracy=0.02 always estimates; accuracy="exact" computes all
+    outputs in blocks.
 
-    Returns a dataset with dimensions `sample` and `layer` (names as in `named_modules`); each
-    variable has `long_name`, `units` and `source`. Raises `MeasureError` where nothing exact can
-    be had; the message says what to do.
+    Returns a dataset, which prints on a screen, with dimensions `sample` and `layer` (names as in
+    `named_modules`); each variable has `long_name`, `units` and `source`. Raises `MeasureError`
+    where nothing exact can be had; the message says what to do.
 
     >>> import torch, flatlab
     >>> network = torch.nn.Linear(3, 2, bias=False).double()
@@ -121,7 +119,7 @@ def measure(
     if not isinstance(loss, str):
         loss = getattr(loss, "__name__", type(loss).__name__)
     ignored = {"samples_ignored": ready.ignored} if ready.ignored else {}
-    return report.assign_attrs(loss=loss, **ignored)
+    return Report(report.data_vars, report.coords, {**report.attrs, "loss": loss, **ignored})
 
 
 def _takes_tokens(family: str, model: nn.Module) -> bool:
@@ -137,7 +135,7 @@ def _report(
     families: Sequence[str],
     chosen: Mapping[str, Mapping[str, Any]],
     how: Mapping[str, Any],
-    starts: dict[str, dict[str, Any]],
+    starts: dict[str, Any],
 ) -> xr.Dataset:
     """The report of `measure`.
 
@@ -157,11 +155,11 @@ def _report(
                 raise MeasureError(MIXED.format(name))
             if not samples.inputs.is_floating_point() and not _takes_tokens(name, model):
                 raise MeasureError(f"{name} takes no tokens: its inputs are real numbers")
-            with preserving_state(model), Forecast(f"measuring {name}", 1, settings.progress):
+            with preserving_state(model), ProgressBar(f"measuring {name}", 1, settings.progress):
                 if options.get("accuracy") == AUTO:
                     _say_if_estimated(name, model, replace(settings, found=findings), samples)
                 known = starts.setdefault(CHECKED, {})
-                result = measured(name, model, samples, settings, known, findings)
+                result = measure_family(name, model, samples, settings, known, findings)
         except MeasureError as error:
             if not every or is_device_failure(error):
                 raise
@@ -182,7 +180,7 @@ def _report(
     return report.assign_attrs(about)
 
 
-def _say_if_estimated(name: str, model: nn.Module, settings: Settings, samples: Samples) -> None:
+def _say_if_estimated(name: str, model: nn.Module, settings: Settings, samples: SampleSet) -> None:
     """Say that a family estimates what does not fit in memory, and how long that takes."""
     inputs = samples.inputs
     findings = settings.findings(model, inputs)

@@ -16,13 +16,12 @@ from typing import Any
 
 from flatlab.core import store
 from flatlab.core.schema import PlanError, closest
-from flatlab.lab.plan.declarations import Declaration
-from flatlab.lab.plan.templates import Intervals, Matrix, Pairs, Sweep
+from flatlab.lab.plan.declarations import Declaration, Intervals, Matrix, Pairs, Sweep
 
 GROUP = "Look at results"
-OF_REPORTS = ("spectrum", "density", "landscape", "barriers", "run")
-"""Pictures of reports that need no quantities; `run` takes some."""
-KINDS = ("pairs", "sweep", "forest", "matrix", "layers", *OF_REPORTS)
+OF_REPORTS = ("layers", "spectrum", "density", "landscape", "barriers", "run")
+"""Pictures of reports; quantities may be chosen for `run`, and must be for `layers`."""
+KINDS = ("pairs", "sweep", "forest", "matrix", *OF_REPORTS)
 CAPTIONS = {
     "pairs": "A point is a network at the end of training; Pearson's correlation with its 95 % "
     "interval, the jackknife over the seeds of each setting.",
@@ -54,16 +53,12 @@ def run(options: argparse.Namespace) -> int:
         raise PlanError(f"flatlab plot needs files and then what to draw; {found}")
     files, kind = [Path(word) for word in options.words[:place]], options.words[place]
     names = options.words[place + 1 :]
-    if not names and kind not in OF_REPORTS:
+    if not names and kind not in OF_REPORTS[1:]:
         raise PlanError(f"flatlab plot {kind} needs quantities, such as sharpness")
     tables = {path.name.removesuffix(".zarr.zip"): store.load_dataset(path) for path in files}
     if len(tables) < len(files):
         raise PlanError("flatlab plot needs files with different names")
-    if kind == "layers":
-        from flatlab.lab.figures.reports import by_layer
-
-        contents = by_layer(tables, names, options.title)
-    elif kind in OF_REPORTS:
+    if kind in OF_REPORTS:
         from flatlab.lab.figures.reports import pictures
 
         contents = pictures(kind, tables, names, title=options.title)
@@ -84,9 +79,7 @@ def _drawn(
     tables: dict[str, Any], kind: str, names: list[str], options: argparse.Namespace
 ) -> dict[str, bytes]:
     """The figure of a template."""
-    from flatlab.lab.figures.quantities import FigureError
     from flatlab.lab.figures.render import make
-    from flatlab.lab.tables.correlations import correlate
 
     for key, table in tables.items():
         if "setting" not in table.coords:
@@ -95,11 +88,7 @@ def _drawn(
     declared = _declaration(tables, kind, names, options)
     title = textwrap.shorten(", ".join(tables), 60)
     where = {"paper": "", "key": kind, "cited": options.title or title, "publication": False}
-    correlations = {key: correlate(tables[key]) for key in declared.correlated}
-    try:
-        return make({**where, **declared.resolved()}, tables, correlations)
-    except FigureError as error:
-        raise PlanError(str(error)) from None
+    return make({**where, **declared.resolved()}, tables)
 
 
 def _declaration(

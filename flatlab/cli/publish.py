@@ -1,6 +1,6 @@
 """Copy built results to results/published/, which the site shows.
 
-`--again` publishes the figures and verdicts that `snakemake published` has computed anew from the
+`--again` publishes the figures and verdicts that `snakemake published` has computed again from the
 published tables, after statistics, claims or drawing have changed.
 """
 
@@ -9,8 +9,8 @@ import argparse
 from flatlab.cli._main import add_scale, load_plan
 from flatlab.core import store
 from flatlab.lab import plan
-from flatlab.lab.publish import findings, keep
-from flatlab.lab.publish.publish import built_figures, publish, publish_redrawn
+from flatlab.lab.publish import findings
+from flatlab.lab.publish.publish import built_figures, keep, publish, publish_redrawn, restore
 
 GROUP = "Maintain this repository"
 
@@ -18,7 +18,7 @@ GROUP = "Maintain this repository"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_ = "experiments, figures or papers; by default everything that is built"
     parser.add_argument("name", nargs="*", help=help_)
-    help_ = "what is computed anew from published tables, at all scales or at --scale"
+    help_ = "what is computed again from published tables, at all scales or at --scale"
     parser.add_argument("--again", action="store_true", help=help_)
     add_scale(parser)
 
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.again:
         if options.name:
-            raise plan.PlanError("--again takes no names: it publishes all figures anew")
+            raise plan.PlanError("--again takes no names: it publishes all figures again")
         files = publish_redrawn(options.scale)
     else:
         chosen = load_plan(options.scale)
@@ -61,6 +61,6 @@ def run_keep(options: argparse.Namespace) -> int:
     results/, from which `snakemake --config packs=measured` draws figures without training.
     """
     experiment = load_plan(options.scale, packs="all").experiment(options.experiment)
-    act = keep.restore if options.restore else keep.keep
+    act = restore if options.restore else keep
     print(act(experiment, options.pack))
     return 0

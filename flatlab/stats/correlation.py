@@ -73,7 +73,7 @@ class Correlations:
                 Estimate(
                     *(name, float(one[0]), many, part.strata, n),
                     on_z=True,
-                    inflated=True,
+                    unit_variance_factor=True,
                     estimand=estimand,
                 )
             )
@@ -108,12 +108,24 @@ class Correlations:
             part = self._part(*group)
             if len(part.values) >= FEWEST and (kind != "adjusted" or self.adjusting is not None):
                 one, many = np.split(fisher(part.matrices(kind)), [1])
-                ends = limits(one[0], many, part.strata, inflated=True)
+                ends = limits(one[0], many, part.strata, unit_variance_factor=True)
                 for result, values in zip(results, (one[0], *ends), strict=True):
                     result[np.ix_(group, group)] = np.tanh(values)
         for result in results:
             np.fill_diagonal(result, np.where(np.isnan(results[0].diagonal()), np.nan, 1))
         return results[0], results[1], results[2]
+
+    def of_means(self) -> "Correlations":
+        """Each cluster as one run, with the mean of its runs."""
+        labels = sorted({*self.clusters}) if self.clusters is not None else []
+        rows = np.stack([self.values[self.clusters == label].mean(axis=0) for label in labels])
+        return Correlations(dict(zip(self.names, rows.T, strict=True)), labels, None, labels)
+
+    def of_pairs(self, kind: Kind, pairs: Sequence[tuple[str, str]]) -> list[list[float]]:
+        """Value, low and high of some pairs, as in `matrix`."""
+        matrices = self.matrix(kind)
+        places = [(self.names.index(x), self.names.index(y)) for x, y in pairs]
+        return [[float(matrix[place]) for matrix in matrices] for place in places]
 
     def _part(self, *columns: int) -> "_Part":
         """The runs that have all of these quantities, and what they are adjusted for."""

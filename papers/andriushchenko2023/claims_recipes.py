@@ -164,10 +164,11 @@ def excess_within(networks: Networks, x: str, y: str) -> list[Estimate]:
         if inside.reason or whole.reason:
             excess.append(inside - whole)
             continue
-        left_out = np.full(len(names), inside.point)
-        left_out[names == group.name] = inside.left_out
+        without_one = np.full(len(names), inside.point)
+        without_one[names == group.name] = inside.jackknife_values
         excess.append(
-            replace(inside, left_out=left_out, strata=strata) - replace(whole, strata=strata)
+            replace(inside, jackknife_values=without_one, strata=strata)
+            - replace(whole, strata=strata)
         )
     return excess
 

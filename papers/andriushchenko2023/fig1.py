@@ -5,7 +5,8 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.lab.tables.selection import through_training
 
 NEIGHBOURHOODS = ("ball", "adaptive-l2", "adaptive-linf")
@@ -13,12 +14,12 @@ TRAINING = "training"
 COLUMNS = ["panel", "line", "x", "mean", "least", "largest", "networks"]
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """A point of a line per row: mean, least and largest over the networks, and their number.
 
     x: the factor, in panels by neighbourhood, or the step of gradient descent.
     """
-    table = through_training(tables["linear-grid"], followed=False).sel(samples="train")
+    table = through_training(tables.table("linear-grid"), followed=False).sel(samples="train")
     if not table.sizes["run"]:
         return pd.DataFrame(columns=COLUMNS)
     end = table.isel(checkpoint=-1)

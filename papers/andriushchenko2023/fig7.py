@@ -2,8 +2,9 @@
 
 import pandas as pd
 
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.sharpness_grid import tau_of
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.andriushchenko2023._networks import GRID, fitted, not_fitted
 
 PANELS = {
@@ -17,11 +18,11 @@ PANELS = {
 """Abscissa and ordinate."""
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """Rows `run`: a network in a panel.  Rows `tau`: tau, low, high of a panel, over `networks`;
     `not_fitted` is the number of those that did not reach the training loss.
     """
-    networks = fitted(tables[GRID])
+    networks = fitted(tables.table(GRID))
     networks["half_trace_balanced"] = networks["trace_balanced"] / 2
     parts = []
     for panel, (x, y) in PANELS.items():
@@ -30,6 +31,6 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
         tau = tau_of(points)
         low, high = tau.interval()
         row = {"row": "tau", "panel": panel, "networks": tau.n, "tau": tau.value}
-        row |= {"low": low, "high": high, "not_fitted": not_fitted(tables[GRID])}
+        row |= {"low": low, "high": high, "not_fitted": not_fitted(tables.table(GRID))}
         parts.append(pd.DataFrame([row]))
     return pd.concat(parts, ignore_index=True)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from flatlab.lab.figures import captions
-from flatlab.lab.plan import Intervals, Lines, Panel, Paper, Points, SharpnessGrid
+from flatlab.lab.plan import Lines, Panel, Paper, Points, RankTable, SharpnessGrid
 from flatlab.papers.andriushchenko2023 import _released_figures
 from flatlab.papers.andriushchenko2023._names import TABLE3, TABLE4
 
@@ -50,9 +50,9 @@ TEST_LOSS = r"test loss $\|u \odot v - \beta^*\|^2/d$"
 RESCALED, LARGEST = r"Tr($H$ rescaled)", r"$\lambda_{\max}$($H$ rescaled)"
 
 
-def ranks(experiment: str, networks: str, printed: Any) -> Intervals:
+def ranks(experiment: str, networks: str, printed: Any) -> RankTable:
     """Every definition at every radius, beside a table of the paper."""
-    return Intervals(
+    return RankTable(
         experiment,
         columns=("test_error", "corrupted_error"),
         labels={"test_error": "test images", "corrupted_error": "corrupted test images"},

@@ -6,19 +6,22 @@ It is drawn here, since its panels are the layers of the network, each with a sh
 from typing import Any
 
 import pandas as pd
+import xarray as xr
 
 from flatlab.lab.figures.curves import draw_panels, spread
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.lab.tables.selection import through_training
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """The ratio of every layer and setting through training, then rows `shared` (whether a
     layer's weights see several positions) and `violated` (a share of samples), in `mean`.
     """
-    table = tables["vgg-grid"]
+    table = tables.table("vgg-grid")
     ratio = table["mls_per_layer"] / table["layer_bound"]
-    curves = spread(table.assign(stability=ratio), ["stability"])
+    networks = tables["vgg-grid"].with_table(xr.Dataset.assign, {"stability": ratio})
+    curves = spread(networks, ["stability"])
     last = through_training(table).isel(checkpoint=-1).sel(samples="train")
     violated = last["violations"].sel(norm="kernel").sum("run")
     share = violated / last["samples_measured"].sum("run")

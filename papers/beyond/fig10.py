@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import Look, legend, letters
-from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _dense as dense
 from flatlab.papers.beyond._dense import GRID, SPARSE
 from flatlab.papers.chen2026 import claims_trends as chen
@@ -23,9 +23,9 @@ READINGS = {
 COLUMNS = ["quantity", "lr", "batch_size", "reading", "rho", "low", "high", "networks"]
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """A row per quantity, setting and reading: its correlation with sharpness over time."""
-    sparse, watched = (Networks.of(key, tables[key]) for key in (SPARSE, GRID))
+    sparse, watched = tables[SPARSE], tables[GRID]
     rows = [
         [word, *setting.values(), reading, *_numbers(rho)]
         for word in WORDS

@@ -4,9 +4,9 @@ from typing import Any
 
 import pandas as pd
 
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import ORDERED, Look, legend, letters
-from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _drawn as drawn
 from flatlab.papers.beyond._drawn import EQUAL, GRID
 
@@ -24,11 +24,11 @@ LOOKS = {"iterations": Look("#0173b2", "o", ""), "epochs": Look("#de8f05", "D", 
 COLUMNS = ["row", "equal", "batch_size", "x", "y", "value", "other", "low", "high", "networks"]
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """Rows `network`: root sharpness (`value`) and MLS (`other`) of each that interpolates. Rows
     `rho`: a correlation with its interval.
     """
-    networks = Networks.of(GRID, tables[GRID])
+    networks = tables[GRID]
     rows: list[dict[str, Any]] = []
     for equal in EQUAL:
         columns, sizes = drawn.values(networks, equal, SHARPNESS, MLS)

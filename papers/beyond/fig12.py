@@ -5,9 +5,9 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import Look, legend, letters
-from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _depth as depth
 from flatlab.papers.beyond._depth import GRID, Half
 
@@ -24,9 +24,9 @@ LOOKS = {"lower": Look("#0173b2", "o", ""), "upper": Look("#de8f05", "D", "")}
 COLUMNS = ["panel", "quantity", "line", "value", "low", "high", "units"]
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """A row per effect of a half on a quantity; in the panel `null` per correlation."""
-    networks = Networks.of(GRID, tables[GRID])
+    networks = tables[GRID]
     rows = [
         [panel, column, half, *_numbers(depth.effect(networks, column, half))]
         for panel, columns in PANELS.items()

@@ -2,24 +2,24 @@
 
 import pandas as pd
 
-from flatlab.lab.figures.axes import log_spaced
 from flatlab.lab.figures.labels import headings
-from flatlab.lab.figures.render import Settings, Tables
-from flatlab.lab.figures.style import KINDS
+from flatlab.lab.figures.render import Settings
+from flatlab.lab.figures.style import KINDS, log_spaced
 from flatlab.lab.tables.columns import Column
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.lab.tables.selection import measured, through_training
 from flatlab.stats.correlation import Correlations
 
 COLUMNS = ["experiment", "kind", "x", "y", "iteration", "rho", "low", "high", "runs"]
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """A correlation of one kind, at one checkpoint, with its interval, per row."""
     rows = []
-    pairs = [panel.split(" ") for panel in figure["panels"]]
+    pairs = [tuple(panel.split(" ")) for panel in figure["panels"]]
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
-    titles = headings(tables)
-    for experiment, table in tables.items():
+    titles = headings(tables.tables)
+    for experiment, table in tables.tables.items():
         runs = through_training(table).sel(samples="train")
         # Only checkpoints that all settings have: the same runs are compared at each of them.
         steps = runs["checkpoint"].values[measured(runs).all("run").values]
@@ -30,9 +30,7 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
             columns = {name: Column.of(name).values(at) for name in names}
             at_time = Correlations(columns, settings, loss)
             for kind in KINDS:
-                matrices = at_time.matrix(kind)
-                for x, y in pairs:
-                    place = at_time.names.index(x), at_time.names.index(y)
-                    numbers = [*(matrix[place] for matrix in matrices), at_time.runs_used(x, y)]
-                    rows.append([titles[experiment], kind, x, y, float(step), *numbers])
+                for (x, y), rho in zip(pairs, at_time.of_pairs(kind, pairs), strict=True):
+                    numbers = [float(step), *rho, at_time.runs_used(x, y)]
+                    rows.append([titles[experiment], kind, x, y, *numbers])
     return pd.DataFrame(rows, columns=COLUMNS)

@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 
 from flatlab.lab.figures.labels import label_of
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import lettered
 from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond.measures import PAPERS
 from flatlab.stats.ranks import simultaneous
@@ -51,12 +52,12 @@ def legend_of_papers(fig: Any, *others: Any) -> None:
 KINDS = (joint.ALL, joint.SEEDS)
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """Kendall's tau of two measures per row, over all networks and within settings, with the ends
     of the simultaneous interval; `networks` fit, `missing` have no finite value of x.
     """
     parts = []
-    for grid, table in tables.items():
+    for grid, table in tables.tables.items():
         chosen = joint.networks(table)
         names = chosen.known([*joint.PICTURED, *joint.FURTHER])
         shown = sum(name in joint.PICTURED for name in names)

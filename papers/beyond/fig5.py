@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 
 from flatlab.lab.figures.labels import label_of
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import Look, lettered
 from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond.fig4 import SMALL, colour_labels, legend_of_papers
 from flatlab.stats.ranks import granulated, sign_error
@@ -35,14 +36,14 @@ TITLES = {
 }
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """A row per measure, outcome and what varies: tau with its 95 % interval, and whether its sign,
     if decided, is not that over all networks. Rows `environment` have the sign error in `tau`.
 
     at: "end", which is drawn, or "first fit", when each network first had a small training error.
     """
     parts = []
-    for grid, table in tables.items():
+    for grid, table in tables.tables.items():
         measures = [*joint.PICTURED, *joint.FURTHER]
         parts.append(_rows(grid, joint.networks(table), measures).assign(at=END))
         if "fitted" in table.coords:

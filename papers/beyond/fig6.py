@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import lettered
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond.fig4 import SMALL, colour_labels, legend_of_papers
 from flatlab.papers.beyond.measures import INVARIANT
@@ -21,11 +22,11 @@ LEAST, MOST = 1e-8, 1e2
 """The range of the colours; what changes less counts as unchanged."""
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """A row per measure and change: the median and the quartiles of the relative change over the
     networks, Kendall's tau between before and after, and whether the paper says that it is zero.
     """
-    parts = [_rows(grid, table) for grid, table in tables.items()]
+    parts = [_rows(grid, table) for grid, table in tables.tables.items()]
     return pd.DataFrame([row for rows in parts for row in rows])
 
 

@@ -10,10 +10,11 @@ import pandas as pd
 
 from flatlab.lab.figures import curves as template
 from flatlab.lab.figures.curves import draw_panels, spread
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import ORDERED, Look
-from flatlab.lab.tables.selection import of_settings
-from flatlab.papers.beyond._bottleneck import GRID, with_units
+from flatlab.lab.tables.networks import ResultTables
+from flatlab.papers.beyond import _bottleneck as bottleneck
+from flatlab.papers.beyond._bottleneck import GRID
 
 COLUMNS = {
     "4 units": {"units": 4, "loss": "cross-entropy"},
@@ -41,18 +42,18 @@ LINES = {
 """Label, colour and marker of the representations; the input of layer 1 is x itself."""
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """The columns of `spread`, and `networks`, of each entry of `COLUMNS`.
 
     layer: whose input a representation is, or "output"; a quantity there has the name that it has
         at the inner layers.
     """
-    table = with_units(tables[GRID])
+    networks = bottleneck.networks(tables.table(GRID))
     names = {output: name for name, output in AT_THE_OUTPUT.items()}
     parts = []
     for title, which in COLUMNS.items():
-        chosen = of_settings(table, {**which, "lr": RATE})
-        if not chosen.sizes["run"]:
+        chosen = networks.where(**which, lr=RATE)
+        if not chosen.count:
             continue
         inner = spread(chosen, [*MEASURES]).assign(networks=title)
         inner = inner[(inner["row"] == "window") | inner["layer"].isin([*LINES])]

@@ -3,7 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.lab.tables.selection import INTERPOLATES
 from flatlab.papers.beyond import _bottleneck as bottleneck
 from flatlab.papers.beyond._bottleneck import GRID, LOSSES, BottleneckNetworks
@@ -20,12 +21,12 @@ PENULTIMATE = {
 HEAD = {"seen": "head_frobenius", "head-bound": "head_bound"}
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """A row per line of a panel, loss and number of units: median and quartiles over networks.
 
     Of the line `fits` it is the share of the networks that interpolate, in `median`.
     """
-    networks = bottleneck.networks(tables[GRID])
+    networks = bottleneck.networks(tables.table(GRID))
     rows = [
         [LOSSES[loss], *line]
         for loss in networks.levels("loss")

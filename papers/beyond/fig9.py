@@ -8,9 +8,10 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import KINDS, ORDERED, Look, legend, letters
 from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _bottleneck as bottleneck
 from flatlab.papers.beyond._bottleneck import GRID, BottleneckNetworks
 from flatlab.papers.beyond._joint import ALL, SEEDS
@@ -49,11 +50,11 @@ COLUMNS = [
 ]
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """Rows `tau`: Kendall's tau with its 95 % interval over networks that interpolate. Rows
     `share`: the median and the quartiles over those of one width and loss.
     """
-    networks = bottleneck.networks(tables[GRID]).that_interpolate()
+    networks = bottleneck.networks(tables.table(GRID)).that_interpolate()
     if networks.count < FEWEST_FOR_RANKS:
         return pd.DataFrame(columns=COLUMNS)
     rows = [*_taus(networks), *_shares(networks)]

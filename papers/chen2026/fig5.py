@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.lab.figures.axes import plain_numbers
 from flatlab.lab.figures.labels import title_of
-from flatlab.lab.figures.render import Settings, Tables
-from flatlab.lab.figures.style import correlation, letters
+from flatlab.lab.figures.render import Settings
+from flatlab.lab.figures.style import correlation, letters, plain_numbers
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.stats.correlation import Correlations
 
 PANELS = {"normalized": ("normalized_mls", "adaptive_sharpness"), "plain": ("mls", "sharpness")}
@@ -38,23 +38,17 @@ NAMED: dict[str, Any] = {
 """The names of families, above their centres."""
 
 
-def kept(table: xr.Dataset) -> xr.Dataset:
-    """The networks that were measured with a standard error within the allowed limit."""
-    return table.sel(run=(table["finite"] == 1).values & (table["dropped"] == 0).values)
-
-
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """Rows `run`: a network in a panel.  Rows of `KINDS`: a correlation with its interval.
 
     Networks whose sharpness is not positive have no logarithm and are in neither; `left_out`
     counts them and those that were dropped or failed.
     """
-    (table,) = tables.values()
-    chosen = kept(table)
-    parts = []
+    ((_, networks),) = tables.items()
+    chosen, parts = networks.data, []
     for panel, (x, y) in PANELS.items():
         shown = chosen.sel(run=(chosen[y] > 0).values)
-        head = {"panel": panel, "left_out": table.sizes["run"] - shown.sizes["run"]}
+        head = {"panel": panel, "left_out": len(networks.chosen) - shown.sizes["run"]}
         columns = {"name": "run", **{name: name for name in ("family", *ACCURACIES)}}
         columns |= {"x_value": x, "x_error": f"{x}_error", "y_value": y, "y_error": f"{y}_error"}
         runs = {column: shown[name].values for column, name in columns.items()}

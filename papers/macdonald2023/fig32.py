@@ -7,20 +7,20 @@ from typing import Any
 
 import pandas as pd
 
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import letters
-from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.macdonald2023._frequencies import ACTIVATIONS, INITIALIZATIONS, JACOBIAN
 
 COLORS = {"high": "#d55e00", "low": "#0173b2"}
 COLUMNS = ["row", "activation", "frequency", "run", "x", "y"]
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """Rows `curve` and `point` with x and y, and `norm` with the Jacobian norm as y."""
     parts = []
     for grid, activation in ACTIVATIONS.items():
-        networks = Networks.of(grid, tables[grid])
+        networks = tables[grid]
         for frequency, initialization in INITIALIZATIONS[grid].items():
             some = networks.where(initialization=initialization).data
             for run in some["run"].values[:1]:

@@ -1,8 +1,10 @@
 """The paper macdonald2023 and its figures."""
 
+from functools import partial
+
 from flatlab.lab.figures import captions
 from flatlab.lab.plan import Curves, CustomFigure, Paper, Sweep
-from flatlab.lab.plan.templates import Along
+from flatlab.lab.plan.declarations import Along
 
 PAPER = Paper(
     title="On progressive sharpening, flat minima and generalisation",
@@ -151,12 +153,8 @@ def at_the_end(grid: str, architecture: str, along: Along, line: str) -> Sweep:
     )
 
 
-def by_rate(grid: str, architecture: str) -> Sweep:
-    return at_the_end(grid, architecture, RATE, "batch_size")
-
-
-def by_batch_size(grid: str, architecture: str) -> Sweep:
-    return at_the_end(grid, architecture, BATCH_SIZE, "lr")
+by_rate = partial(at_the_end, along=RATE, line="batch_size")
+by_batch_size = partial(at_the_end, along=BATCH_SIZE, line="lr")
 
 
 def regularizers(

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.lab.figures.quantities import networks_in
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.macdonald2023._frequencies import GAUSSIAN, RELU
 from flatlab.stats.estimate import over_seeds
 
@@ -20,6 +20,7 @@ NORMS = {
 }
 """The rows: each with a name and an explanation."""
 
+COLUMNS = {"first_layer_norm": "weight_norm[fc1]"}
 TITLES = ("high frequency", "low frequency")
 PRINTED = {
     GAUSSIAN: {
@@ -43,16 +44,15 @@ HERE = 0.53
 GREY = {"color": "0.45", "style": "italic"}
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """A row per quantity and initialization: mean, standard deviation and number of networks.
 
     low, high: Student's 95 % interval of the mean.  paper_mean, paper_sd: printed.
     """
-    [(grid, table)] = tables.items()
-    networks = networks_in(table, {"first_layer_norm": "weight_norm[fc1]"})
-    starts, rows = networks.factor("initialization"), []
+    [(grid, networks)] = tables.items()
+    starts, rows = networks.labels("initialization"), []
     for place, quantity in enumerate(NORMS):
-        values = networks.values(quantity)
+        values = networks.values(COLUMNS.get(quantity, quantity))
         for start, printed in PRINTED[grid].items():
             finite = values[(starts == start) & np.isfinite(values)]
             mean, sd, low, high = [np.nan] * 4

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.stats.trends import pearson
 
 PLAIN = ("squared", "none", "squared")
@@ -20,9 +21,9 @@ OF_RISK = ("exact", "inverted")
 COLUMNS = ["panel", "line", "separation", "drawn_at", "mean", "deviation", "batches"]
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """A point per row: mean, standard deviation and number of the batches' correlations."""
-    table = tables["locally-constant-labels"]
+    table = tables.table("locally-constant-labels")
     lines = [
         *(("variants", variant, PLAIN, variant, "gap") for variant in VARIANTS),
         *(("readings", "exact", reading, " ".join(reading), "gap") for reading in READINGS),

@@ -5,18 +5,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.lab.figures.render import Settings, Tables
-from flatlab.lab.tables.networks import Networks
+from flatlab.lab.figures.render import Settings
+from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.papers.petzka2021.measures import AFTER, GAP, GRID, MEASURES, RESCALED
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """Rows `run`: a network by a measure, x and gap.  Rows `rho`: of a measure, with its interval,
     that within settings, the line of least squares, and the number of networks.
     """
     from flatlab.stats.correlation import Correlations
 
-    networks = Networks.of(GRID, tables[GRID])
+    networks = tables[GRID]
     columns = {name: _values(networks, name) for name in figure["panels"]}
     gap = networks.values(GAP)
     about = networks.data

@@ -148,7 +148,7 @@ def test_networks_without_a_partner_are_counted_and_few_have_no_interval(table):
     assert networks.where(lr=0.1).count == 10
     estimate = networks.rho("sharpness", "test_error")
     assert not estimate.reason
-    assert set(estimate.beside) == {"within settings", "adjusted for the training loss"}
+    assert set(estimate.alternatives) == {"within settings", "adjusted for the training loss"}
 
 
 def test_a_stopped_table_goes_on_where_it_stopped(here, monkeypatch):
@@ -209,7 +209,7 @@ TABLE = "table checkpoints/*.pt --model mine:build"
         ("plot table.zarr.zip pairs sharpnes:mls", "did you mean 'sharpness'?"),
         ("plot table.zarr.zip sweep mls --along lrs", "no hyper-parameter 'lrs'"),
         ("plot table.zarr.zip", "files and then what to draw"),
-        ("plot small-steps.zarr.zip layers mls", "no 'mls' by layer"),
+        ("plot small-steps.zarr.zip layers mls", "no 'mls' to draw"),
         ("plot small-steps.zarr.zip matrix mls", "of reports draw layers"),
     ],
 )

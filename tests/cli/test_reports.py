@@ -106,7 +106,9 @@ def test_reports_are_drawn_beside_each_other(drawn, refusal):
     for name in ("before", "after"):
         torch.manual_seed(len(name))
         reports[name] = flatlab.measure(torch.nn.Linear(4, 3), X, CLASSES, **options)
-    assert drawn("spectrum", **reports) == template.spectrum_frame(reports).to_csv(index=False)
+    assert drawn("spectrum", **reports) == template.frame_of("spectrum", reports).to_csv(
+        index=False
+    )
     sentence = "before has no picture density; those it has: spectrum"
     assert sentence in refusal("plot", "before.zarr.zip", "density")
 
@@ -115,7 +117,7 @@ def test_landscapes_and_barriers_are_drawn_from_files(drawn):
     networks = [torch.nn.Linear(4, 3) for _ in range(3)]
     plane = flatlab.landscape(networks[0], X, CLASSES, along=networks[1:], points=5, **LOSS)
     numbers = drawn("landscape", "--title", "Three networks", plane=plane)
-    assert numbers == template.landscape_frame({"plane": plane}).to_csv(index=False)
+    assert numbers == template.frame_of("landscape", {"plane": plane}).to_csv(index=False)
     drawn("barriers", pairs=flatlab.barriers(networks, X, CLASSES, points=5, **LOSS))
 
 

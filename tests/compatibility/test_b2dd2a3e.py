@@ -7,6 +7,7 @@ the name of today in a sentence.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -93,8 +94,8 @@ def test_every_network_is_up_to_date_before_and_after_the_sentences_are_followed
     assert rules == {"prepare", "train", "train_one"}
 
 
-def tables_of(keys, ending=""):
-    return {key: load_dataset(Path(f"results/demo/tables/{key}{ending}.zarr.zip")) for key in keys}
+def tables_of(keys):
+    return {key: load_dataset(Path(f"results/demo/tables/{key}.zarr.zip")) for key in keys}
 
 
 @pytest.mark.parametrize("number", [2, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 3))])
@@ -102,8 +103,9 @@ def test_figures_are_drawn_from_its_tables_as_they_were(study, number):
     from flatlab.lab.figures.render import make
 
     figure = planned().figure(f"narrow_fig{number}", "demo")
-    correlations = tables_of(figure.correlated, ".correlations")
-    drawn = make(figure.settings, tables_of(figure.experiments), correlations)
+    of_old = pytest.warns(FutureWarning, match=r"frame\(figure, tables\)")
+    with of_old if number == 2 else contextlib.nullcontext():
+        drawn = make(figure.settings, tables_of(figure.experiments))
     assert drawn["csv"] == Path(f"results/demo/figures/narrow/fig{number}.csv").read_bytes()
     assert drawn["pdf"].startswith(b"%PDF")
 

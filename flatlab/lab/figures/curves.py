@@ -10,17 +10,16 @@ training loss of a setting falls below 1e-2 and interpolation begins.
 import math
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.lab.figures import axes as scaled
-from flatlab.lab.figures.axes import log_spaced
+from flatlab.lab.figures import style
 from flatlab.lab.figures.labels import NAMES, in_words, label_of, title_of, without_common
-from flatlab.lab.figures.quantities import require
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import (
     BOUNDS,
     SAMPLES,
@@ -28,9 +27,12 @@ from flatlab.lab.figures.style import (
     counted,
     legend,
     letters,
+    log_spaced,
     look_of_settings,
 )
 from flatlab.lab.tables import selection
+from flatlab.lab.tables.curves import series
+from flatlab.lab.tables.networks import Networks, ResultTables
 
 NUMBERS = ["median", "mean", "sd", "runs"]
 COLUMNS = ["row", "setting", "samples", "layer", "quantity", "iteration", *NUMBERS]
@@ -44,37 +46,35 @@ MARK = Look("0.4", "", (0, (2, 1.3)))
 """The vertical marks in the legend."""
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """The columns of `spread`: those of the settings, samples and iterations that are declared."""
-    (table,) = tables.values()
+    ((_, networks),) = tables.items()
     if figure["until"]:
-        table = selection.until_stop(table, figure["until"])
-    table = selection.first(table, figure["share"])
-    options = {key: figure[key] for key in ("quantities", "where", "samples", "marks", "named")}
-    return spread(table, **options)
+        networks = networks.with_table(selection.until_stop, figure["until"])
+    networks = networks.with_table(selection.first, figure["share"]).where(**figure["where"])
+    options = {key: figure[key] for key in ("quantities", "samples", "marks", "named")}
+    return spread(networks, **options)
 
 
 def spread(
-    table: xr.Dataset,
+    networks: Networks,
     quantities: Sequence[str],
-    where: Mapping[str, Any] | None = None,
     samples: Sequence[str] = ("train",),
     marks: bool = True,
     named: Sequence[str] = (),
 ) -> pd.DataFrame:
     """Median, mean, standard deviation and number of runs of quantities at every checkpoint.
 
-    where: restricts the settings, {"lr": 0.1}.  samples: the sample sets.  marks: whether to add
-    the rows `window`, which networks trained with squared errors have.  named: as for `in_words`.
+    samples: the sample sets.  marks: whether to add the rows `window`, which networks trained with
+    squared errors have.  named: as for `in_words`.
     Columns: `COLUMNS`, then the values of each seed, `seed 0` and so on;
     `samples` of a loss or an accuracy is the set on which it is computed, `layer` is empty for a
     quantity of the whole network. Log-spaced checkpoints begin at the first positive one, since a
     logarithmic axis has no zero.
     """
-    require(table, quantities)
-    require(table, samples, "samples")
-    require(table, where or {}, "hyper-parameter", selection.hyperparameters(table))
-    chosen = selection.through_training(table, where)
+    for name, each in product(quantities, samples):
+        series(networks.key, networks.runs, name, each)  # raises for what the table does not have
+    chosen = networks.curves.followed
     if log_spaced(chosen["checkpoint"].values):
         chosen = chosen.sel(checkpoint=chosen["checkpoint"].values > 0)
     settings = in_words(chosen, named)
@@ -184,8 +184,8 @@ def draw_panels(
         if not np.isfinite(here["median"]).any():
             ax.text(0.5, 0.5, "no values", transform=ax.transAxes, ha="center", color="0.5")
         ax.set_title(title, loc="left")
-        scaled.of_medians(ax, (curves if shared else here)["median"])
-        unit = scaled.of_iterations(ax, iterations)
+        style.of_medians(ax, (curves if shared else here)["median"])
+        unit = style.of_iterations(ax, iterations)
     letters(axes[: len(panels)] if len(panels) > 1 else [])
     fig.supxlabel(unit, fontsize=6.5)
     legend(fig, **_entries(curves, line, known, names, marks=len(windows) > 0))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from flatlab.lab.figures import axes as scaled
+from flatlab.lab.figures import style
 from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import Look, legend, letters
 
@@ -75,11 +75,11 @@ def _axes(ax: Any, about: Mapping[str, Any], rows: pd.DataFrame, figure: Setting
         ax.set_yscale("log")
     values = sorted({*rows[figure["x"]]})
     if about["x_scale"] == "iterations":
-        ax.set_xlabel(scaled.of_iterations(ax, values))
+        ax.set_xlabel(style.of_iterations(ax, values))
     else:
         ax.set_xscale("log", base=2 if about["x_scale"] == "powers of two" else 10)
     if about["x_scale"] == "values":
-        scaled.at_values(ax, values)
+        style.at_values(ax, values)
     for draw_line, at in ((ax.axhline, figure["level"]), (ax.axvline, about["at"])):
         if at is not None:
             draw_line(at, color="0.6", lw=0.7, zorder=0.5)

@@ -9,32 +9,28 @@ import numpy as np
 import pandas as pd
 
 from flatlab.lab.figures import labels, style
-from flatlab.lab.figures.axes import limit
-from flatlab.lab.figures.quantities import networks_in
-from flatlab.lab.figures.render import Settings, Tables
-from flatlab.lab.figures.style import OTHER_KINDS
+from flatlab.lab.figures.render import Settings
+from flatlab.lab.figures.style import OTHER_KINDS, limit
+from flatlab.lab.tables.networks import ResultTables
 
 MATRICES = ("rho", "low", "high")
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """Rows `run`: setting, hyper-parameters and quantities of a network.  Rows `rho`, `low` and
     `high`: the correlation matrix and the ends of its intervals.  Rows of `style.OTHER_KINDS`: the
     correlations within settings and adjusted for the training loss.
     """
-    (table,) = tables.values()
-    names, networks = figure["quantities"], networks_in(table)
+    ((key, networks),) = tables.items()
+    names = figure["quantities"]
     if figure["seeds"]:
         networks = networks.where(seed=list(figure["seeds"]))
-    data, values = networks.data, {name: networks.values(name) for name in names}
-    if figure["seeds"]:
-        result = networks.drawn_correlations(names)
-        matrices = [*result.matrix("pooled"), *(result.matrix(kind)[0] for kind in OTHER_KINDS)]
+        known = networks.correlation_matrices({name: name for name in names})
     else:
-        (known,) = correlations.values()
-        of_these = known.sel(x=names, y=names)
-        matrices = [of_these[name].sel(kind="pooled").values for name in MATRICES]
-        matrices += [of_these["rho"].sel(kind=kind).values for kind in OTHER_KINDS]
+        known = tables.correlations(key).sel(x=names, y=names)
+    data, values = networks.data, {name: networks.values(name) for name in names}
+    matrices = [known[name].sel(kind="pooled").values for name in MATRICES]
+    matrices += [known["rho"].sel(kind=kind).values for kind in OTHER_KINDS]
     head = {"row": "run", "name": data["run"].values, "setting": labels.in_words(data)}
     parts = [pd.DataFrame({**head, **values})]
     for kind, matrix in zip((*MATRICES, *OTHER_KINDS), matrices, strict=True):

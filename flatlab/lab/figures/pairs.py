@@ -6,30 +6,30 @@ from typing import Any
 
 import pandas as pd
 
-from flatlab.lab.figures import axes as scaled
 from flatlab.lab.figures import labels, style
 from flatlab.lab.figures.points import OfSettings, Panel, draw_panels
-from flatlab.lab.figures.quantities import networks_in
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
+from flatlab.lab.tables.networks import ResultTables
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """Rows `run`: a network's two quantities.  Rows `rho`: their correlation and its interval, and
     those within settings and adjusted for the training loss.
     """
-    parts, titles = [], labels.headings(tables)
-    for experiment, table in tables.items():
-        networks = networks_in(table)
+    parts, titles = [], labels.headings(tables.tables)
+    for experiment, networks in tables.items():
         names, settings = networks.data["run"].values, labels.in_words(networks.data)
+        known = tables.correlations(experiment)
         for x, y in figure["pairs"]:
             head = {"experiment": titles[experiment], "x": x, "y": y}
-            values = {"x_value": networks.values(x), "y_value": networks.values(y)}
-            runs = {"name": names, "setting": settings, **values}
-            parts.append(pd.DataFrame({"row": "run", **head, **runs}))
-            pair = correlations[experiment].sel(x=x, y=y)
-            rho = {name: [float(pair[name].sel(kind="pooled"))] for name in ("rho", "low", "high")}
-            rho |= {kind: [float(pair["rho"].sel(kind=kind))] for kind in style.OTHER_KINDS}
-            parts.append(pd.DataFrame({"row": "rho", **head, **rho}))
+            points = {"x_value": networks.values(x), "y_value": networks.values(y)}
+            parts.append(
+                pd.DataFrame({"row": "run", **head, "name": names, "setting": settings, **points})
+            )
+            pair = known.sel(x=x, y=y)
+            rho = {name: float(pair[name].sel(kind="pooled")) for name in ("rho", "low", "high")}
+            rho |= {kind: float(pair["rho"].sel(kind=kind)) for kind in style.OTHER_KINDS}
+            parts.append(pd.DataFrame([{"row": "rho", **head, **rho}]))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -59,8 +59,8 @@ def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
 
 def _finish(ax: Any, panel: Panel, narrow: bool) -> None:
     """Room for the correlation, which stands in the panel."""
-    scaled.limit(ax, "x", panel.points["x"], ticks=4)
-    scaled.limit(ax, "y", panel.points["y"], headroom=style.HEADROOM / 2, ticks=4)
+    style.limit(ax, "x", panel.points["x"], ticks=4)
+    style.limit(ax, "y", panel.points["y"], headroom=style.HEADROOM / 2, ticks=4)
     x_title, y_title = panel.titles
     ax.set_xlabel(x_title, fontsize=6.5)
     ax.set_ylabel(y_title)

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from flatlab.lab.figures import axes as scaled
 from flatlab.lab.figures import style
 from flatlab.lab.figures.labels import label_of, values_in_words
 from flatlab.lab.figures.render import Settings
@@ -157,12 +156,12 @@ def scales(ax: Any, panel: Panel, positive: bool, ticks: int = 3) -> None:
         ax.set_yscale("log")
     if "x" in panel.logarithmic and positive:
         ax.set_xscale("log")
-    scaled.plain_numbers(ax)
+    style.plain_numbers(ax)
     ax.grid(which="major", lw=0.3, color="0.9")
     if ax.get_xscale() == "log":
-        scaled.few_labels(ax.xaxis, x)
+        style.few_labels(ax.xaxis, x)
     elif "x" not in panel.logarithmic:
-        scaled.limit(ax, "x", x, ticks=ticks)
+        style.limit(ax, "x", x, ticks=ticks)
         ax.ticklabel_format(axis="x", scilimits=(-2, 4), useMathText=True)
         ax.xaxis.get_offset_text().set_fontsize(6)
     elif (size := x[x != 0].abs()).size:  # averages may be negative
@@ -281,26 +280,14 @@ class OfFactors:
         return handles
 
     def _levels(self) -> list[tuple[str, str, str, float]]:
-        """The same for each level of the first hyper-parameter, a colour, and of the last one."""
-        names, ms = self.figure["groups"], LARGEST
-        first, last = names[:1], names[1:]
-        return [
-            *(
-                (
-                    values_in_words(self.figure, {name: level}),
-                    self.colors[n % len(self.colors)],
-                    "o",
-                    ms,
-                )
-                for name in first
-                for n, level in enumerate(self.levels[name])
-            ),
-            *(
-                (values_in_words(self.figure, {name: level}), "0.4", MARKERS[n % len(MARKERS)], ms)
-                for name in last
-                for n, level in enumerate(self.levels[name])
-            ),
-        ]
+        """The same for each level of the first hyper-parameter, a colour, and of a second one."""
+        handles = []
+        for second, name in enumerate(self.figure["groups"]):
+            for n, level in enumerate(self.levels[name]):
+                color, marker = self.colors[n % len(self.colors)], MARKERS[n % len(MARKERS)]
+                look = ("0.4", marker) if second else (color, "o")
+                handles.append((values_in_words(self.figure, {name: level}), *look, LARGEST))
+        return handles
 
 
 def groups_of(frame: pd.DataFrame, by: Sequence[str]) -> dict[tuple[object, ...], pd.DataFrame]:

@@ -1,18 +1,23 @@
 """From a declaration and tables to the files of a figure.
 
-A figure has two pure functions. `frame(figure, tables, correlations)` selects what is shown, as one
-pandas table, which becomes the figure's CSV. `draw(fig, frame, figure)` sees nothing but that
-table. Both are in the module of its template or, where the declaration says so, in the module of
-its paper's folder. Title and caption are added here in the same way for all.
+A figure has two pure functions. `frame(figure, tables)` asks the networks of its experiments for
+what is shown, as claims do, and returns one pandas table, which becomes the figure's CSV.
+`draw(fig, frame, figure)` sees nothing but that table. Both are in the module of its template or,
+where the declaration says so, in the module of its paper's folder. Title and caption are added
+here in the same way for all.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import io
 import textwrap
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+
+from flatlab.core.schema import PlanError
 
 if TYPE_CHECKING:  # papers' figures.py import this package at plan time, which does without xarray
     import pandas as pd
@@ -41,35 +46,60 @@ STYLE: dict[str, Any] = {
 """Colours and drawing order of seaborn's style "ticks"; importing it takes most of a second."""
 
 
-def make(figure: Settings, tables: Tables, correlations: Tables) -> dict[str, bytes]:
+def make(figure: Settings, tables: Tables, correlations: Tables | None = None) -> dict[str, bytes]:
     """Draw a figure: the content of its files by extension (pdf, svg, png, csv).
 
     figure: what is declared.
     tables: of its experiments.
-    correlations: of the experiments whose correlations it shows.
+    correlations: their correlation matrices, where a job has computed them.
+    """
+    figure = completed(figure, tables)
+    frame = frame_of(figure, tables, correlations)
+
+    def draw(fig: Any) -> None:
+        below_title = fig.subfigures()  # and above the caption
+        importlib.import_module(figure["drawn_by"]).draw(below_title, frame, figure)
+        _title_and_caption(fig, figure, tables)
+
+    return files_of(frame, figure["size_inches"], draw)
+
+
+def files_of(
+    frame: pd.DataFrame, size_inches: tuple[float, float], draw: Callable[[Any], None]
+) -> dict[str, bytes]:
+    """The files of a picture and of the numbers that it shows, by extension.
+
+    draw: is given the whole figure.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    figure = completed(figure, tables)
-    frame = frame_of(figure, tables, correlations)
     with mpl.rc_context(STYLE):  # type: ignore[arg-type]
-        fig: Any = Figure(figsize=figure["size_inches"], layout="constrained")
-        drawn = fig.subfigures()  # below the title, above the caption
-        importlib.import_module(figure["drawn_by"]).draw(drawn, frame, figure)
-        _title_and_caption(fig, figure, tables)
+        fig: Any = Figure(figsize=size_inches, layout="constrained")
+        draw(fig)
         fig.get_layout_engine().execute(fig)
         fig.set_layout_engine()  # laid out once, the same in every format
         pictures = {extension: picture(fig, extension) for extension in FORMATS}
     return {"csv": frame.to_csv(index=False).encode(), **pictures}
 
 
-def frame_of(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
-    """What a figure shows."""
-    frame: pd.DataFrame = importlib.import_module(figure["selected_by"]).frame(
-        figure, tables, correlations
-    )
-    return frame
+def frame_of(figure: Settings, tables: Tables, correlations: Tables | None = None) -> pd.DataFrame:
+    """What a figure shows. Raises `PlanError` for what a table does not have."""
+    from flatlab.lab.tables.networks import NotEligible, ResultTables
+
+    select: Callable[..., pd.DataFrame] = importlib.import_module(figure["selected_by"]).frame
+    if "correlations" in inspect.signature(select).parameters:
+        warnings.warn(
+            f"{figure['selected_by']}: frame(figure, tables) has two arguments today, and "
+            "tables[key] are networks; their table is tables.table(key)",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return select(figure, tables, correlations or {})
+    try:
+        return select(figure, ResultTables(tables, correlations))
+    except NotEligible as missing:
+        raise PlanError("; ".join(filter(None, [str(missing), missing.hint]))) from None
 
 
 def completed(figure: Settings, tables: Tables) -> dict[str, Any]:
@@ -152,14 +182,15 @@ def shown(figure: Mapping[str, Any], table: xr.Dataset) -> xr.Dataset:
     that were measured through training.
     """
     from flatlab.lab.figures.labels import of_architecture
-    from flatlab.lab.tables.selection import of_seeds, of_settings, with_trajectories
+    from flatlab.lab.tables.networks import Networks
+    from flatlab.lab.tables.selection import with_trajectories
 
     where, seeds = figure.get("where", {}), figure.get("seeds", ())
     if not where and not seeds and not figure["through_training"]:
         return table
-    chosen = of_settings(with_trajectories(table) if figure["through_training"] else table, where)
-    if seeds:
-        chosen = of_seeds(chosen, seeds)
+    table = with_trajectories(table) if figure["through_training"] else table
+    networks = Networks.of("", table).where(**where, **({"seed": seeds} if seeds else {}))
+    chosen = table.isel(run=networks.chosen)
     if "not_converged" in table.attrs:
         slow = int((chosen["ended"].values == "finished").sum())
         chosen = chosen.assign_attrs(not_converged=slow)

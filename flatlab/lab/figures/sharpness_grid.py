@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.lab.figures.labels import headings, label_of, values_in_words
+from flatlab.lab.figures.labels import definition_in_words, headings, label_of, values_in_words
 from flatlab.lab.figures.points import (
     OfFactors,
     Panel,
@@ -16,24 +16,24 @@ from flatlab.lab.figures.points import (
     groups_of,
     scales,
 )
-from flatlab.lab.figures.quantities import definition_in_words, networks_in
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
 from flatlab.lab.tables.eligibility import FEWEST_RANKED
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.stats.estimate import Estimate, undefined
 from flatlab.stats.ranks import Ranks
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """Rows `run`: a network in a panel.  Rows `tau`: Kendall's tau of a panel or of a `group` of
     its networks, with its interval, over so many `networks`.  Rows `count`: how many of the
     networks `of` an experiment, or of a group, are shown.
     """
-    parts, titles = [], headings(tables)
-    for experiment, table in tables.items():
+    parts, titles = [], headings(tables.tables)
+    for experiment, every in tables.items():
         factors = [name for name in (*figure["groups"], figure["size"], figure["shade"]) if name]
-        every = networks_in(table, figure["aliases"])
         kept = every.at_most(**figure["at_most"]).rows[every.rows]
-        about = pd.DataFrame({name: every.factor(name) for name in ("run", *factors)})
+        names = ("run", *factors)
+        about = pd.DataFrame({name: every.labels(column_of(figure, name)) for name in names})
         about = about.rename(columns={"run": "name"})
         head = {"experiment": titles[experiment]}
         for key, rows in {(): about, **groups_of(about, figure["groups"])}.items():
@@ -42,14 +42,20 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
             group = {"group": values_in_words(figure, values), **values, **numbers}
             parts.append(pd.DataFrame([{"row": "count", **head, **group}]))
         for (definition, index), y in itertools.product(figure["rows"], figure["columns"]):
-            values = {"x": every.values(at_radius(definition, index)), "y": every.values(y)}
+            x, y_values = map(every.values, (at_radius(definition, index), column_of(figure, y)))
             radii = every.values(at_radius(definition, index, "radius"))
             radius = float(radii[0]) if len(radii) else np.nan
             place = {**head, "definition": definition, "radius_index": index, "radius": radius}
-            points = about.assign(**values)[kept]
+            points = about.assign(x=x, y=y_values)[kept]
             both = points.assign(row="run"), taus(points, figure).assign(row="tau")
             parts += [each.assign(ordinate=y, **place) for each in both]
     return pd.concat(parts, ignore_index=True)
+
+
+def column_of(figure: Settings, name: str) -> str:
+    """The column that a figure, and its CSV, may call by another name."""
+    column: str = figure["aliases"].get(name, name)
+    return column
 
 
 def at_radius(definition: str, index: int, name: str = "at_radius") -> str:

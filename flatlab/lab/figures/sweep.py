@@ -5,29 +5,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.lab.figures import axes as scaled
+from flatlab.lab.figures import style
 from flatlab.lab.figures.labels import WORDS, label_of
-from flatlab.lab.figures.quantities import ShownNetworks, networks_in, require
-from flatlab.lab.figures.render import Settings, Tables
+from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import counted, in_order, legend, letters
-from flatlab.lab.tables.selection import hyperparameters
+from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.stats.estimate import over_seeds
 from flatlab.stats.trends import mean
 
 COLUMNS = ["row", "along", "line", "quantity", "x", "seed", "y", "low", "high", "networks"]
 
 
-def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFrame:
+def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """Rows `run`: x and y of a network.  Rows `mean`: their mean, with its 95 % interval.
 
     line: the value of the hyper-parameter of the lines. Networks that diverged are left out, and
     counted nowhere but in the caption.
     """
-    (table,) = tables.values()
-    along, line, where = list(figure["along"]), figure["line"], figure["where"]
-    require(table, figure["quantities"])
-    require(table, [*along, line, *where], "hyper-parameter", hyperparameters(table))
-    networks = networks_in(table).where(**where)
+    ((_, networks),) = tables.items()
+    along, line = list(figure["along"]), figure["line"]
+    networks = networks.where(**figure["where"])
     rows = []
     for name in along:
         runs = networks.where(**{other: 0 for other in along if other != name})
@@ -36,10 +33,10 @@ def frame(figure: Settings, tables: Tables, correlations: Tables) -> pd.DataFram
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _rows(runs: ShownNetworks, head: dict[str, str], line: str) -> list[dict[str, Any]]:
+def _rows(runs: Networks, head: dict[str, str], line: str) -> list[dict[str, Any]]:
     """Those of one panel."""
     names = {"x": head["along"], "line": line, "seed": "seed"}
-    values = pd.DataFrame({column: runs.factor(name) for column, name in names.items()})
+    values = pd.DataFrame({column: runs.labels(name) for column, name in names.items()})
     values = values.assign(y=runs.values(head["quantity"]))
     values = values[np.isfinite(values["y"])]
     rows = [{"row": "run", **head, **each} for each in values.to_dict("records")]
@@ -63,12 +60,12 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         here = frame[(frame["quantity"] == quantity) & (frame["along"] == name)]
         if quantity in figure["logarithmic"] and (here["y"] > 0).any():
             ax.set_yscale("log")
-            scaled.plain_numbers(ax)
+            style.plain_numbers(ax)
         for value, look in looks.items():
             _means(ax, here[here["line"] == value], look.options)
         _hyperparameter(ax, sorted(set(here["x"])), figure["along"][name][1])
         rows = frame[frame["quantity"] == quantity] if len(along) > 1 else here
-        scaled.span(ax, rows["y"].astype(float), factor=1.2)  # an interval may reach beyond it
+        style.span(ax, rows["y"].astype(float), factor=1.2)  # an interval may reach beyond it
         if here.empty:
             ax.text(0.5, 0.5, "no networks", transform=ax.transAxes, ha="center", color="0.5")
         ax.set(xlabel=along[name][0], ylabel=label_of(figure, quantity))
@@ -100,4 +97,4 @@ def _hyperparameter(ax: Any, values: list[float], kind: str) -> None:
         ax.set_xscale("symlog", linthresh=min(positive), linscale=0.5)
     elif kind == "logarithmic":
         ax.set_xscale("log")
-    scaled.at_values(ax, values)
+    style.at_values(ax, values)

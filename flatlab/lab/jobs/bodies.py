@@ -74,9 +74,10 @@ def table(job: RunningJob) -> None:
 
 def correlate(job: RunningJob) -> None:
     """Correlate every pair of quantities in a table."""
-    from flatlab.lab.tables.correlations import correlate
+    from flatlab.lab.tables.networks import Networks
 
-    job.save(correlate(load_dataset(job.input.table)))
+    networks = Networks.of("table", load_dataset(job.input.table))
+    job.save(networks.correlation_matrices(networks.quantities))
 
 
 def draw(job: RunningJob) -> None:

@@ -17,9 +17,8 @@ from msgspec.structs import replace
 from flatlab.core.registry import experiment_keys, path_of
 from flatlab.core.schema import PlanError, Strict, closest, convert
 from flatlab.core.studies import studies, user_studies
-from flatlab.lab.plan.declarations import Declaration, Paper
+from flatlab.lab.plan.declarations import TEMPLATES, Declaration, Paper
 from flatlab.lab.plan.fingerprint import fingerprint
-from flatlab.lab.plan.templates import TEMPLATES
 
 FIGURE_KEY = r"(fig|table)[A-Z]?[0-9]+"
 """The pattern of the keys of figures, and of the wildcard in the Snakefile."""
@@ -92,7 +91,8 @@ class Figure(Strict, frozen=True, kw_only=True):
 
 RENAMED = (
     "of the templates, Lines with `quantities` is Curves and with `along` Sweep, Points with "
-    "`pairs` is Pairs and with `rows` SharpnessGrid, Own is CustomFigure; `parts` is `aliases`"
+    "`pairs` is Pairs and with `rows` SharpnessGrid, Intervals with `columns` is RankTable, "
+    "Own is CustomFigure; `parts` is `aliases`"
 )
 """What the author of an earlier study has to change in its figures.py."""
 
@@ -133,7 +133,7 @@ def why_not(target: str) -> str:
 
 def correlations_code() -> str:
     """The fingerprint of the code that correlates the quantities of a table."""
-    return fingerprint("flatlab.lab.tables.correlations")
+    return fingerprint("flatlab.lab.tables.networks")
 
 
 def claims_code(paper: str) -> str:

@@ -1,8 +1,7 @@
 """FINDINGS.md, and what README.md says of it: texts in which every number is looked up.
 
 Look-ups read published tables, verdicts and the CSV files of published figures. They return
-numbers, so that the text can divide and subtract. One that finds nothing raises `StoreError`, which
-says what there is.
+numbers, so that the text can divide and subtract. One that finds nothing says what there is.
 """
 
 import functools
@@ -21,13 +20,13 @@ from flatlab.core.schema import EVIDENCE
 from flatlab.lab import plan
 from flatlab.lab.publish.scoreboard import OUTCOMES, Board, group_of
 from flatlab.lab.tables import selection
-from flatlab.lab.tables.columns import Time, UnknownColumn
+from flatlab.lab.tables.columns import Time
 from flatlab.lab.tables.eligibility import NotEligible
 from flatlab.lab.tables.networks import Networks
 from flatlab.lab.verdict_files import ClaimRecord, read_verdicts
-from flatlab.stats.correlation import KINDS, Correlations
+from flatlab.stats.correlation import KINDS
 from flatlab.stats.estimate import Array, Estimate
-from flatlab.stats.ranks import Ranks, pairs_of
+from flatlab.stats.ranks import pairs_of
 from flatlab.stats.trends import difference
 from flatlab.stats.verdict import LEVEL
 
@@ -68,8 +67,9 @@ def render(template: Path = TEMPLATE) -> str:
         raise store.StoreError(f"{template} does not exist; {remedy}") from None
     except jinja2.TemplateSyntaxError as error:
         raise store.StoreError(f"{template}:{error.lineno}: {error.message}") from None
-    except (store.StoreError, jinja2.UndefinedError) as error:
-        raise store.StoreError(f"{template}:{_line(error, template)}: {error}") from None
+    except (store.StoreError, NotEligible, jinja2.UndefinedError) as error:
+        said = "; ".join(filter(None, [str(error), getattr(error, "hint", "")]))
+        raise store.StoreError(f"{template}:{_line(error, template)}: {said}") from None
 
 
 def as_text(value: Any, decimals: int = 2) -> Any:
@@ -107,23 +107,19 @@ class Interval(NamedTuple):
 class PublishedNetworks:
     """The networks of a published table: numbers as they are, whether a verdict may rest on them.
 
-    path: of the table, for errors.
-    networks: the networks.
-
     Columns and times are those of `flatlab.lab.tables`: "log mls", "weight_norm[fc1]"; at="growth".
+    What the table does not have is `NotEligible`.
     """
 
-    def __init__(self, path: Path, networks: Networks) -> None:
-        self.path, self.networks = path, networks
+    def __init__(self, networks: Networks) -> None:
+        self.networks = networks
 
     def where(self, **values: Any) -> "PublishedNetworks":
         """Those with these hyper-parameters, or of this family."""
-        for name in values:
-            self._check(name, self.networks.table.coords)
         chosen = self.networks.where(**values)
         if not chosen.chosen.any():
-            raise store.StoreError(f"{self.path}: no network has {values}")
-        return PublishedNetworks(self.path, chosen)
+            raise NotEligible(f"{self.networks.key}: no network has {values}")
+        return PublishedNetworks(chosen)
 
     @property
     def count(self) -> int:
@@ -140,7 +136,7 @@ class PublishedNetworks:
         """The first checkpoint at which the mean training loss is below 1e-2."""
         step = selection.interpolation_begins(self.networks.curves.runs["train_loss"])
         if math.isnan(step):
-            raise store.StoreError(f"{self.path}: these networks do not interpolate")
+            raise NotEligible(f"{self.networks.key}: these networks do not interpolate")
         return int(step)
 
     @property
@@ -150,12 +146,12 @@ class PublishedNetworks:
 
     def about(self, name: str) -> Any:
         """An attribute of the table: data, length, ..."""
-        self._check(name, self.networks.table.attrs)
-        return self.networks.table.attrs[name]
+        if name not in (known := self.networks.table.attrs):
+            raise NotEligible(f"{self.networks.key} has no {name}", plan.closest(name, known))
+        return known[name]
 
     def different(self, name: str) -> list[Any]:
         """The different values of a coordinate, sorted."""
-        self._check(name, self.networks.table.coords)
         return sorted(self.networks.levels(name))
 
     def mean(self, name: str, at: Time = "end", samples: str = "train") -> float:
@@ -172,7 +168,7 @@ class PublishedNetworks:
 
     def spread(self, name: str, at: Time = "end", samples: str = "train") -> float:
         """The standard deviation of a quantity between the seeds of a setting."""
-        groups = pd.Series(self.values(name, at, samples)).groupby(self._labels("setting"))
+        groups = pd.Series(self.values(name, at, samples)).groupby(self.networks.labels("setting"))
         seeds = groups.count()
         return float(np.sqrt((groups.var() * (seeds - 1)).sum() / (seeds[seeds > 0] - 1).sum()))
 
@@ -189,55 +185,28 @@ class PublishedNetworks:
         minus: another quantity, whose correlation with x is subtracted, on Fisher's z.
         """
         if kind not in (*KINDS, "families"):
-            raise store.StoreError(f"no kind of correlation {kind!r}; {plan.closest(kind, KINDS)}")
-        names = [x, y, *([minus] if minus else []), *(["train_loss"] if kind == "adjusted" else [])]
-        columns = {name: self.values(name, at) for name in names}
-        grid = "setting" in self.networks.table.coords
-        groups = self._labels("setting" if grid else "family")
-        if kind == "families":
-            columns = {name: _means(values, groups) for name, values in columns.items()}
-            kind, groups = "pooled", sorted(set(groups))
-        clusters = None if grid else groups  # networks of a family resemble each other
-        correlations = Correlations(
-            columns, groups, columns.get("train_loss") if kind == "adjusted" else None, clusters
-        )
+            raise NotEligible(f"no kind of correlation {kind!r}", plan.closest(kind, KINDS))
         pairs = [(x, name) for name in (y, minus) if name]
+        names = dict.fromkeys(name for pair in pairs for name in pair)
+        correlations = self.networks.at(at).drawn_correlations({name: name for name in names})
+        if kind == "families":
+            kind, correlations = "pooled", correlations.of_means()
         rho, *others = correlations.rhos(*pairs, kind=kind)
         return interval(rho - others[0] if others else rho)
 
     def tau(self, x: str, y: str, kind: Literal["pooled", "within"] = "pooled") -> Interval:
         """Kendall's tau over all pairs of networks, or over those of the seeds of each setting."""
-        settings = self._labels("setting")
-        pairs = pairs_of(settings) if kind == "within" else None
-        return interval(Ranks({n: self.values(n) for n in (x, y)}, settings, pairs).tau(x, y))
+        pairs = pairs_of(self.networks.labels("setting")) if kind == "within" else None
+        return interval(self.networks.ranks(x, y, pairs=pairs).tau(x, y))
 
     def values(self, name: str, at: Time = "end", samples: str = "train") -> Array:
         """A column: (networks)."""
-        try:
-            return self.networks.at(at).on(samples).values(name)
-        except NotEligible as error:
-            if not isinstance(missing := error.__cause__, UnknownColumn):
-                raise
-            what = f"{missing.what} {missing.name!r}".lstrip()
-            known = plan.closest(missing.name, missing.known)
-            raise store.StoreError(f"{self.path} has no {what}; {known}") from None
-
-    def _labels(self, name: str) -> list[str]:
-        return [str(label) for label in self.networks.data[name].values]
-
-    def _check(self, name: str, known: Iterable[Any]) -> None:
-        if name not in known:
-            raise store.StoreError(f"{self.path} has no {name!r}; {plan.closest(name, known)}")
+        return self.networks.at(at).on(samples).values(name)
 
 
 def interval(estimate: Estimate) -> Interval:
     """An estimate with the ends of its interval."""
     return Interval(estimate.value, *estimate.interval())
-
-
-def _means(values: Array, groups: list[str]) -> Array:
-    """The mean of the values of each group."""
-    return np.array([values[np.array(groups) == group].mean() for group in sorted(set(groups))])
 
 
 class SignCounts(NamedTuple):
@@ -254,7 +223,7 @@ def table(scale: str, experiment: str) -> PublishedNetworks:
     path = plan.published_at(scale).table(experiment)
     known = (p.name.removesuffix("".join(path.suffixes)) for p in path.parent.glob("*-*.zarr.zip"))
     _check(path, experiment, known)
-    return PublishedNetworks(path, Networks.of(experiment, store.load_dataset(path)))
+    return PublishedNetworks(Networks.of(experiment, store.load_dataset(path)))
 
 
 def published(scale: str, *targets: str) -> bool:

@@ -24,6 +24,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from flatlab.core.schema import closest
 from flatlab.lab.tables.selection import (
     UNCHANGED,
     at_first_fit,
@@ -52,12 +53,12 @@ class UnknownColumn(LookupError):
 
     what: "" for a quantity, or the dimension whose label it is.
     name: the quantity or the label.
-    known: what there is instead.
+    known: what there is instead, of which `hint` names the closest.
     """
 
     def __init__(self, what: str, name: str, known: Iterable[object]) -> None:
         super().__init__(f"has no {what} {name}" if what else f"has no {name}")
-        self.what, self.name, self.known = what, name, [*map(str, known)]
+        self.hint = closest(name, [*map(str, known)])
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,8 @@ class Column:
     def array(self, table: xr.Dataset) -> xr.DataArray:
         """The column in a table: (run) or (run, checkpoint). Raises `UnknownColumn`."""
         if self.quantity not in table.variables:
-            raise UnknownColumn("", self.quantity, table.data_vars)
+            known = [*table.data_vars, *table.attrs.get("hyperparameters", [])]
+            raise UnknownColumn("", self.quantity, known)
         array = table[self.quantity]
         dims = [str(dim) for dim in array.dims if dim not in ALONG_RUNS]
         labels = [*self.labels]
@@ -152,7 +154,7 @@ def at_time(
         if "fitted" not in table.coords:
             raise UnknownColumn("", "fitted", table.coords)
         return at_first_fit(table, samples)
-    curves = of_samples(through_training(table, None, False, transformation), samples)
+    curves = of_samples(through_training(table, False, transformation), samples)
     if time in EXTREMES:
         most, first = curves.max("checkpoint"), curves.isel(checkpoint=0)
         return EXTREMES[str(time)](most, first)

@@ -64,16 +64,20 @@ class Curves:
         return f"{self.key}, {in_words(self.selection)}"
 
     @functools.cached_property
-    def runs(self) -> xr.Dataset:
+    def followed(self) -> xr.Dataset:
         """Their part of the table."""
         if "through training" not in self.known:
             self.known["through training"] = through_training(self.table)
         counted = self.known["through training"]
-        runs = counted.sel(run=np.isin(counted["run"].values, self.table["run"].values[self.rows]))
-        if not runs.sizes["run"]:
+        return counted.sel(run=np.isin(counted["run"].values, self.table["run"].values[self.rows]))
+
+    @property
+    def runs(self) -> xr.Dataset:
+        """The same, if there are any networks."""
+        if not self.followed.sizes["run"]:
             why = shortfall(self.table) or "it has no such setting"
             raise NotEligible(f"{self} has no networks measured through training: {why}")
-        return runs
+        return self.followed
 
     def values(self, name: str, samples: str = "train") -> Array:
         """A column of each run at each checkpoint: (runs, checkpoints)."""
@@ -283,7 +287,7 @@ def series(key: str, runs: xr.Dataset, name: str, samples: str = "train") -> Arr
     try:
         return column.values(runs)
     except UnknownColumn as missing:
-        raise NotEligible(f"{key} {missing}") from None
+        raise NotEligible(f"{key} {missing}", missing.hint) from None
 
 
 def _on(name: str, samples: str) -> str:

@@ -43,7 +43,14 @@ DRAWN = ("lr",)
 
 
 class NotEligible(Exception):
-    """What a claim is about was not computed, or is not eligible; the message says why."""
+    """What is asked for was not computed, or is not eligible; the message says why.
+
+    hint: of a name that a table does not have, the closest one and all that it has.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 def unless_missing(make: Callable[[], T], otherwise: Callable[[str], T]) -> T:

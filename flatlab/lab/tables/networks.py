@@ -4,7 +4,7 @@ Which networks, when and on which samples; their columns; and what is estimated 
 """
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal, Self
@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from flatlab.core.schema import EVIDENCE, closest
 from flatlab.lab.tables.columns import Column, Time, UnknownColumn, at_time, counted, in_words
 from flatlab.lab.tables.curves import Curves, series
 from flatlab.lab.tables.eligibility import (
@@ -29,11 +30,12 @@ from flatlab.lab.tables.eligibility import (
     require_measured,
     require_ranked,
 )
-from flatlab.lab.tables.selection import UNCHANGED, through_training
+from flatlab.lab.tables.selection import UNCHANGED, counts, one_per_run, through_training
 from flatlab.stats.correlation import KINDS, Correlations, Kind
 from flatlab.stats.estimate import Array, Estimate, over_seeds, undefined
 from flatlab.stats.ranks import Pairs, Ranks
 from flatlab.stats.trends import difference, mean
+from flatlab.stats.verdict import LEVEL
 
 Mask = NDArray[np.bool_]
 Among = Literal["settings", "pool"]
@@ -184,14 +186,14 @@ class Networks:
             try:
                 self.times[key] = at_time(self.table, *key)
             except UnknownColumn as missing:
-                raise NotEligible(f"{self.key} {missing}") from missing
+                raise NotEligible(f"{self.key} {missing}", missing.hint) from None
         return self.times[key].isel(run=np.flatnonzero(self.chosen[counted(self.table)]))
 
     @property
     def runs(self) -> xr.Dataset:
         """Their part of the table, at all checkpoints and on all sample sets."""
         chosen = self.table.isel(run=np.flatnonzero(self.chosen))
-        return through_training(chosen, None, False, self.transformation)
+        return through_training(chosen, False, self.transformation)
 
     def series(self, name: str) -> Array:
         """A column at all checkpoints: (networks, checkpoints)."""
@@ -208,7 +210,11 @@ class Networks:
         try:
             return Column.of(name).values(self.data)
         except UnknownColumn as missing:
-            raise NotEligible(f"{self.key} {missing}") from missing
+            raise NotEligible(f"{self.key} {missing}", missing.hint) from None
+
+    def labels(self, name: str) -> NDArray[Any]:
+        """A hyper-parameter, whose values may be words, or a column: (networks)."""
+        return self.data[name].values if name in self.data.coords else self.values(name)
 
     # ---- words
 
@@ -224,7 +230,8 @@ class Networks:
 
     def _levels(self, name: str) -> NDArray[Any]:
         if name not in self.table.coords:
-            raise NotEligible(f"{self.key} has no {name}")
+            known = [*self.table.attrs.get("hyperparameters", []), *map(str, self.table.coords)]
+            raise NotEligible(f"{self.key} has no {name}", closest(name, known))
         return self.table[name].values
 
     def _ordered(self, names: Iterable[str]) -> list[str]:
@@ -288,34 +295,63 @@ class Networks:
     def _rhos(self, names: list[str], pairs: Sequence[tuple[str, str]]) -> list[Estimate]:
         known = self.correlations(name for pair in pairs for name in pair)
         grid = known.clusters is None
-        beside = {KINDS[kind]: known.rhos(*pairs, kind=kind) for kind in BESIDE if grid}
+        alternatives = {KINDS[kind]: known.rhos(*pairs, kind=kind) for kind in BESIDE if grid}
         return [
             replace(
                 rho,
                 name=names[place],
-                beside={kind: rhos[place] for kind, rhos in beside.items()},
-                doubt=instability(known.constant_share(*pairs[place])) if grid else "",
+                alternatives={kind: rhos[place] for kind, rhos in alternatives.items()},
+                instability=instability(known.constant_share(*pairs[place])) if grid else "",
             )
             for place, rho in enumerate(known.rhos(*pairs))
         ]
 
     def correlations(self, names: Iterable[str]) -> Correlations:
         """Correlations of some columns, if the networks are eligible."""
-        networks, grid = self.data, "setting" in self.table.coords
-        if grid:
-            require_correlated(self.table, networks, self.interpolating)
+        if "setting" in self.table.coords:
+            require_correlated(self.table, self.data, self.interpolating)
         else:
             require_measured(self.key, self.count)
-        columns = {name: self.column(name) for name in self._ordered(names)}
-        labels = [str(label) for label in networks["setting" if grid else "family"].values]
-        loss = networks["train_loss"].values if grid else None
-        return Correlations(columns, labels, loss, None if grid else labels)
+        columns = {name: name for name in self._ordered(names)}
+        for column in columns:
+            require_converged(self.key, self.table, Column.of(column).quantity)
+        return self.drawn_correlations(columns)
 
-    def drawn_correlations(self, names: Iterable[str]) -> Correlations:
-        """For figures: as `correlations` of settings, however few, whatever has converged."""
-        columns = {name: self.values(name) for name in names}
-        loss = self.data["train_loss"].values
-        return Correlations(columns, [*self.data["setting"].values], loss)
+    @property
+    def quantities(self) -> dict[str, str]:
+        """All columns that need no label.
+
+        Correlated together with what a figure shows they make the last digit of a number
+        independent of what else is shown.
+        """
+        return {name: name for name in one_per_run(self.data)}
+
+    def drawn_correlations(self, columns: Mapping[str, str]) -> Correlations:
+        """For figures: as `correlations`, however few networks, whatever has converged.
+
+        columns: by the names that the figure gives them.
+        """
+        grid = "setting" in self.table.coords
+        values = {name: self.values(column) for name, column in columns.items()}
+        labels = [str(label) for label in self.data["setting" if grid else "family"].values]
+        loss = self.data["train_loss"].values if "train_loss" in self.data and grid else None
+        return Correlations(values, labels, loss, None if grid else labels)
+
+    def correlation_matrices(self, columns: Mapping[str, str]) -> xr.Dataset:
+        """`drawn_correlations` of all pairs: rho, low and high of (kind, x, y).
+
+        kind: pooled, within and between settings, adjusted for the training loss.
+        """
+        correlations = self.drawn_correlations(columns)
+        matrices = zip(*(correlations.matrix(kind) for kind in KINDS), strict=True)
+        variables = {
+            name: (("kind", "x", "y"), np.stack(parts))
+            for name, parts in zip(("rho", "low", "high"), matrices, strict=True)
+        }
+        labels = {"kind": list(KINDS), "x": list(columns), "y": list(columns)}
+        coordinates = {dim: np.array(values, dtype=object) for dim, values in labels.items()}
+        attrs = {**self.table.attrs, **counts(self.table), "level": LEVEL}
+        return xr.Dataset(variables, coords=coordinates, attrs=attrs)
 
     def tau(self, x: str, y: str, among: Among = "settings") -> Estimate:
         """Kendall's tau-a of two columns, see `taus`."""
@@ -355,3 +391,59 @@ class Networks:
         """Rank correlations of columns over some pairs of networks: see `flatlab.stats.ranks`."""
         settings = [str(setting) for setting in self.data["setting"].values]
         return Ranks({name: self.column(name) for name in names}, settings, pairs)
+
+
+class ResultTables:
+    """What figures and claims are given: the networks of experiments, by key, and their tables.
+
+    tables: the tables.
+    matrices: correlation matrices, where a job has computed them.
+    used: the experiments whose tables were asked for.
+
+    `NotEligible` is raised for an experiment that is not among them.
+    """
+
+    def __init__(
+        self, tables: Mapping[str, xr.Dataset], matrices: Mapping[str, xr.Dataset] | None = None
+    ) -> None:
+        self.tables = tables
+        self.matrices = matrices or {}
+        self.used: set[str] = set()
+        self._networks: dict[str, Networks] = {}
+
+    def table(self, key: str) -> xr.Dataset:
+        """The table of an experiment."""
+        if key not in self.tables:
+            raise NotEligible(f"{key} is not among the tables")
+        self.used.add(key)
+        return self.tables[key]
+
+    def __getitem__(self, key: str) -> Networks:
+        """The networks of an experiment, at the end of training."""
+        table = self.table(key)
+        if key not in self._networks:
+            self._networks[key] = Networks.of(key, table)
+        return self._networks[key]
+
+    def items(self) -> Iterator[tuple[str, Networks]]:
+        """The networks of all of them."""
+        return ((key, self[key]) for key in self.tables)
+
+    def correlations(self, key: str) -> xr.Dataset:
+        """The correlation matrices of all quantities of an experiment."""
+        networks = self[key]
+        if key not in self.matrices:
+            return networks.correlation_matrices(networks.quantities)
+        return self.matrices[key]
+
+    @property
+    def fidelity(self) -> str:
+        """The worst among the tables that were used: own, reduced, stand-in; "" if none was."""
+        levels = [self.tables[key].attrs["evidence"] for key in self.used]
+        return max(levels, key=EVIDENCE.index, default="")
+
+    @property
+    def differs(self) -> list[str]:
+        """What differs from the paper's experiments in the tables that were used."""
+        by_key = {key: self.tables[key].attrs["differs"] for key in sorted(self.used)}
+        return [f"{key}: {what}" for key, differs in by_key.items() for what in differs]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +34,7 @@ def end_of_training(
 
     transformation: of the weights before they were measured, which is done at the last checkpoint.
     """
-    chosen = of_samples(through_training(table, None, False, transformation), samples)
+    chosen = of_samples(through_training(table, False, transformation), samples)
     has_value = measured(chosen)
     last = has_value["checkpoint"].where(has_value).max("checkpoint")
     at_last = has_value & (has_value["checkpoint"] == last)
@@ -53,15 +53,11 @@ def at_first_fit(table: xr.Dataset, samples: str = "train") -> xr.Dataset:
 
 
 def through_training(
-    table: xr.Dataset,
-    where: Mapping[str, Any] | None = None,
-    followed: bool = True,
-    transformation: str = UNCHANGED,
+    table: xr.Dataset, followed: bool = True, transformation: str = UNCHANGED
 ) -> xr.Dataset:
     """The runs that did not diverge, at all checkpoints: for figures of training curves.
 
-    where: hyper-parameters and their values, {"lr": 0.1}.  followed: leave out runs that were
-    measured once alone, at the end, if others were not.
+    followed: leave out runs that were measured once alone, at the end, if others were not.
     transformation: of the weights; quantities that none is measured after have one value for all.
     """
     chosen = table.sel(run=~table["diverged"].values)
@@ -69,14 +65,7 @@ def through_training(
         chosen = with_trajectories(chosen)
     if transformation != UNCHANGED or "transformation" in table.dims:
         chosen = chosen.sel(transformation=transformation, drop=True)
-    return of_settings(chosen, where or {})
-
-
-def of_settings(table: xr.Dataset, where: Mapping[str, Any]) -> xr.Dataset:
-    """The runs whose hyper-parameters have these values."""
-    for key, value in where.items():
-        table = table.sel(run=table[key].values == value)
-    return table
+    return chosen
 
 
 def with_trajectories(table: xr.Dataset) -> xr.Dataset:
@@ -110,11 +99,6 @@ def first(table: xr.Dataset, share: float) -> xr.Dataset:
     return table.sel(checkpoint=iterations <= share * iterations.max() + 1e-6)  # for rounding
 
 
-def of_seeds(table: xr.Dataset, seeds: Iterable[int]) -> xr.Dataset:
-    """The runs of some seeds."""
-    return table.sel(run=np.isin(table["seed"].values, list(seeds)))
-
-
 def of_samples(table: xr.Dataset, samples: str) -> xr.Dataset:
     """What was measured on a sample set. Losses and accuracies alone are measured on none."""
     return table.sel(samples=samples) if "samples" in table.dims else table
@@ -144,11 +128,6 @@ def one_per_run(table: xr.Dataset) -> list[str]:
     return [
         str(name) for name, array in table.data_vars.items() if {*array.dims} <= {"run", "layer"}
     ]
-
-
-def columns_of(table: xr.Dataset, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Quantities by name: (runs) each. A quantity per layer is that of the last linear layer."""
-    return {name: table[name].isel(layer=-1, missing_dims="ignore").values for name in names}
 
 
 def hyperparameters(table: xr.Dataset) -> list[str]:

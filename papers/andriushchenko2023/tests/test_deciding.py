@@ -151,7 +151,7 @@ def test_a_difference_from_all_networks_is_as_wide_as_if_each_were_left_out_of_b
         rest = kind.networks(ResultTables({RESNETS: table.isel(run=runs != left_out)}))
         inside = tau(groups(rest)[0], PLAIN, error("test"))
         expected = inside.point - tau(rest, PLAIN, error("test")).point
-        assert difference.left_out[left_out] == pytest.approx(expected)
+        assert difference.jackknife_values[left_out] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("figure", ["fig5", "fig6", "table3", "table4"])
@@ -339,7 +339,7 @@ def test_the_error_of_the_trace_is_relative_to_the_norm():
 def test_what_is_not_finite_is_left_out_of_its_correlation_alone():
     table = diagonal(runs=150)
     table["rescaled_trace"][3:6, 1, 0, 2] = np.inf
-    frame = fig7.frame({}, {"dln-grid": table}, {}).set_index("panel")
+    frame = fig7.frame({}, ResultTables({"dln-grid": table})).set_index("panel")
     taus = frame[frame["row"] == "tau"]
     assert taus["networks"].to_dict() == {
         panel: 147 if panel == "printed" else 150 for panel in fig7.PANELS

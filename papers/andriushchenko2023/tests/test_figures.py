@@ -28,7 +28,7 @@ QUICK = ("fig3", "fig8", "table1", "table2")
 def drawn(figure, table):
     """What a figure of one experiment shows, and its panels."""
     settings = render.completed(SETTINGS[figure], {table.attrs["experiment"]: table})
-    frame = render.frame_of(settings, {table.attrs["experiment"]: table}, {})
+    frame = render.frame_of(settings, {table.attrs["experiment"]: table})
     fig = Figure(figsize=(11, 7), layout="constrained")
     importlib.import_module(settings["drawn_by"]).draw(fig, frame, settings)
     return frame, fig
@@ -91,7 +91,7 @@ def test_the_lines_of_figure_1_are_means_of_the_runs_that_did_not_diverge():
 @pytest.mark.parametrize(("figure", "make"), [("fig1", linear), ("fig7", diagonal)])
 def test_each_figure_is_made_and_also_of_no_network_at_all(figure, make):
     table = make()
-    files = render.make(SETTINGS[figure], {table.attrs["experiment"]: table}, {})
+    files = render.make(SETTINGS[figure], {table.attrs["experiment"]: table})
     assert set(files) == {"csv", "pdf", "svg", "png"}
     assert len(pd.read_csv(io.BytesIO(files["csv"]))) > 100
     none = table.assign_coords(diverged=table["diverged"] | True)
@@ -105,7 +105,7 @@ def test_each_figure_is_made_and_also_of_no_network_at_all(figure, make):
 def test_each_figure_is_drawn_with_the_networks_that_fit(figure):
     settings, table = SETTINGS[figure], recipes(augmented_error=18.0)
     both = {RESNETS: table, VITS: table.assign_attrs(name=VITS, experiment=VITS)}
-    files = render.make(settings, {key: both[key] for key in settings["experiments"]}, {})
+    files = render.make(settings, {key: both[key] for key in settings["experiments"]})
     assert files["png"][1:4] == b"PNG"
     frame = pd.read_csv(io.BytesIO(files["csv"]), keep_default_na=False, na_values=[""])
     if "table" in figure:
@@ -136,7 +136,7 @@ def expected_tau(row, table):
 def test_every_tau_in_the_csv_is_that_of_scipy(key, monkeypatch):
     monkeypatch.setattr(render, "FORMATS", ("svg",))
     tables = {name: TABLES[name] for name in SETTINGS[key]["experiments"]}
-    files = render.make(SETTINGS[key], tables, {})
+    files = render.make(SETTINGS[key], tables)
     text = re.sub(r"<[^>]*>", " ", files["svg"].decode())
     assert "stand in for the" in " ".join(text.split())
     frame = pd.read_csv(io.BytesIO(files["csv"]))

@@ -13,7 +13,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 from scipy.stats import kendalltau
 
-from flatlab.lab import figures, plan
+from flatlab.lab import plan
+from flatlab.lab.figures import render as figures
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond import fig4, fig5, fig6, fig7, fig8, fig9
 from flatlab.papers.beyond._bottleneck import GRID, NARROW
@@ -107,7 +109,7 @@ def test_networks_of_two_architectures_are_not_compared():
 
 
 def test_the_matrix_has_taus_with_wider_intervals_than_alone(tables):
-    frame = fig4.frame({}, tables, {})
+    frame = fig4.frame({}, ResultTables(tables))
     count = len(joint.PICTURED) + len(joint.FURTHER)
     assert len(frame) == 2 * 2 * count * (count - 1) // 2
     row = frame[(frame["x"] == "root_sharpness") & (frame["y"] == "g")].iloc[0]
@@ -123,7 +125,7 @@ def test_the_matrix_has_taus_with_wider_intervals_than_alone(tables):
 
 
 def test_changes_of_sign_are_those_of_decided_coefficients(tables):
-    both = fig5.frame({}, {GRIDS[0]: tables[GRIDS[0]]}, {})
+    both = fig5.frame({}, ResultTables({GRIDS[0]: tables[GRIDS[0]]}))
     frame = both[both["at"] == fig5.END]
     rows = frame[(frame["outcome"] == "error_gap") & (frame["grid"] == GRIDS[0])]
     of_g = rows[rows["measure"] == "g"].set_index("varies")
@@ -145,7 +147,7 @@ def test_changes_of_sign_are_those_of_decided_coefficients(tables):
 def test_what_networks_say_when_they_first_fit_is_in_the_csv():
     made = table(changes=dict.fromkeys(("mls", "error_gap"), Made(seed=1, longer=1.0)))
     made["mls"] = made["mls"].where(made["checkpoint"] == made["checkpoint"].max(), -made["mls"])
-    frame = fig5.frame({}, {GRIDS[0]: made}, {})
+    frame = fig5.frame({}, ResultTables({GRIDS[0]: made}))
     chosen = (frame["measure"] == "mls") & (frame["outcome"] == "error_gap")
     taus = frame[chosen & (frame["varies"] == "all")].set_index("at")["tau"]
     assert taus[fig5.END] > 0.5
@@ -157,7 +159,9 @@ def test_relative_changes_are_those_of_the_table():
         "mls": Made(layers=0.5, longer=2.0),
         "log_mean_volume": Made(neurons=0.01, noise=0, longer=1),
     }
-    found = fig6.frame({}, {GRIDS[0]: table(changes=changes)}, {}).set_index(["measure", "change"])
+    found = fig6.frame({}, ResultTables({GRIDS[0]: table(changes=changes)})).set_index(
+        ["measure", "change"]
+    )
     assert found.loc[("mls", "layers"), "median"] == pytest.approx(0.5)
     assert found.loc[("mls", "neurons"), "median"] == 0
     assert found.loc[("mls", fig6.LONGER), "median"] == pytest.approx(1.0)
@@ -172,7 +176,7 @@ def test_relative_changes_are_those_of_the_table():
 
 
 def test_without_transformed_networks_training_alone_is_shown():
-    frame = fig6.frame({}, {GRIDS[0]: table(transformed=False)}, {})
+    frame = fig6.frame({}, ResultTables({GRIDS[0]: table(transformed=False)}))
     assert set(frame["change"]) == {fig6.LONGER}
 
 
@@ -194,7 +198,7 @@ def at(table, **levels):
 
 
 def test_curves_are_of_the_layers_and_the_outputs(made):
-    frame = fig7.frame({}, {GRID: made}, {})
+    frame = fig7.frame({}, ResultTables({GRID: made}))
     curves = frame[frame["row"] == "curve"]
     assert set(curves["networks"]) == {*fig7.COLUMNS}
     end = curves[curves["iteration"] == made["checkpoint"].values[-1]]
@@ -212,7 +216,7 @@ def test_curves_are_of_the_layers_and_the_outputs(made):
 
 
 def test_bounds_are_shown_where_they_are_finite(made):
-    frame = fig8.frame({}, {GRID: made}, {}).set_index(["loss", "line", "units"])
+    frame = fig8.frame({}, ResultTables({GRID: made})).set_index(["loss", "line", "units"])
     rows = frame["median"].sort_index()
     chosen = at(made, units=8, loss="half-mse")
     assert rows["half-MSE", "bound", 8] == pytest.approx(
@@ -230,7 +234,7 @@ def test_bounds_are_shown_where_they_are_finite(made):
 
 
 def test_correlations_are_over_pairs_of_one_width_and_loss_and_of_one_setting(made):
-    frame = fig9.frame({}, {GRID: made}, {})
+    frame = fig9.frame({}, ResultTables({GRID: made}))
     taus = frame[frame["panel"] == "tau"]
     assert set(taus["networks"]) == {119}
     assert set(taus["kind"]) == {"pooled", "within"}
@@ -251,7 +255,7 @@ def test_correlations_are_over_pairs_of_one_width_and_loss_and_of_one_setting(ma
 
 
 def test_shares_are_medians_of_one_width_and_loss(made):
-    frame = fig9.frame({}, {GRID: made}, {})
+    frame = fig9.frame({}, ResultTables({GRID: made}))
     shares = frame[frame["panel"] == "share"].set_index(["units", "loss", "layer"])["value"]
     chosen = at(made, units=32, loss="cross-entropy")["linear_share_within"]
     for layer, label in (("fc2", "input of layer 2"), ("fc4", "penultimate")):
@@ -271,7 +275,7 @@ def shown(few, made):
 @pytest.mark.parametrize("key", SETTINGS)
 def test_the_picture_is_as_wide_as_a_page_and_nothing_is_too_small(key, shown):
     settings, (tables, none) = SETTINGS[key], shown[key]
-    frame = figures.frame_of(settings, tables, {})
+    frame = figures.frame_of(settings, tables)
     frame = pd.read_csv(io.StringIO(frame.to_csv(index=False)))
     fig = Figure(figsize=settings["size_inches"], layout="constrained")
     importlib.import_module(settings["drawn_by"]).draw(fig.subfigures(), frame, settings)
@@ -282,12 +286,12 @@ def test_the_picture_is_as_wide_as_a_page_and_nothing_is_too_small(key, shown):
         assert len(texts) > len(joint.PICTURED)
     else:
         assert sum(len(ax.lines) for ax in fig.axes) > 8
-    assert figures.make(settings, none, {})["png"]
+    assert figures.make(settings, none)["png"]
 
 
 @pytest.mark.parametrize("key", ["fig6", "fig7", "fig8", "fig9"])
 def test_two_pictures_of_the_same_tables_are_the_same(key, shown):
-    one, other = (figures.make(SETTINGS[key], shown[key][0], {}) for _ in range(2))
+    one, other = (figures.make(SETTINGS[key], shown[key][0]) for _ in range(2))
     assert one == other
     with Image.open(io.BytesIO(one["png"])) as picture:
         assert picture.width == 2130

@@ -24,13 +24,13 @@ def page(monkeypatch):
     """FINDINGS.md as if a made-up table of the grid were published."""
     monkeypatch.chdir(ROOT)
     made = table().assign_attrs(samples="10,000")
-    rows = fig9.frame({}, {GRID: made}, {})
+    rows = fig9.frame({}, ResultTables({GRID: made}))
     tables, verdicts, estimates = findings.table, findings.verdict, findings.estimate
 
     def table_of(scale, experiment):
         if experiment != GRID:
             return tables(scale, experiment)
-        return PublishedNetworks(Path(GRID), Networks.of(GRID, made))
+        return PublishedNetworks(Networks.of(GRID, made))
 
     def verdict(scale, claim):
         figure, key = claim.removeprefix("beyond_").split("/")

@@ -98,7 +98,7 @@ def test_over_drawn_settings_each_statement_can_hold_and_fail():
     assert loose["c1"] == loose["c1-epochs"] == "fails"
     between = verdicts(DRAWN, "fig11", of_drawn_settings(0.06))
     assert between["c1"] in ("holds", "undecided")
-    drawn(fig11, fig11.frame({}, of_drawn_settings(0.05), {}))
+    drawn(fig11, fig11.frame({}, ResultTables(of_drawn_settings(0.05))))
 
 
 # ---- rates by depth
@@ -137,7 +137,7 @@ def test_the_half_with_the_larger_effect_is_found_by_modulus_and_sign(lower, upp
 
 def test_effects_are_those_of_a_doubling():
     tables = of_depths(-0.3, -0.1)
-    frame = fig12.frame({}, tables, {})
+    frame = fig12.frame({}, ResultTables(tables))
     of_mls = frame[frame["quantity"] == "log mls"].set_index("line")["value"]
     assert of_mls.to_dict() == pytest.approx({"lower": -0.3, "upper": -0.1}, abs=0.02)
     drawn(fig12, frame)
@@ -181,7 +181,7 @@ def test_lines_keep_their_sign_or_lose_it():
         assert found["c2"] == found["c2-log"] == "holds"  # NMLS
         assert found["figH6-c1"] == "holds"
         assert found["figI11-c1"] == ("fails" if slope < 0 else "holds")
-    drawn(fig10, fig10.frame({}, tables, {}))
+    drawn(fig10, fig10.frame({}, ResultTables(tables)))
 
 
 def test_evidence_on_dense_checkpoints_names_their_grid():

@@ -8,11 +8,11 @@ import pytest
 
 from flatlab.lab import plan
 from flatlab.lab.claims import ResultTables, verify
-from flatlab.lab.figures import make
+from flatlab.lab.figures.render import make
+from flatlab.lab.tables.networks import Networks
 from flatlab.papers.chen2024.claims import CLAIMS as OF_2024
 from flatlab.papers.chen2026.claims import CLAIMS
 from flatlab.papers.chen2026.claims import CLAIMS as OF_2026
-from flatlab.papers.chen2026.fig5 import kept
 from papers.chen2026.tests.cases import OF_PLOTS, OF_PREPRINT, PLOTS
 from tests.synthetic.claim_tables import (
     BOUND,
@@ -237,7 +237,7 @@ def test_networks_that_were_dropped_or_failed_do_not_count():
     table["dropped"][3] = 1
     table["finite"][7] = 0
     table["finite"][9] = float("nan")
-    assert {*table["run"].values} - {*kept(table)["run"].values} == {
+    assert {*table["run"].values} - {*Networks.of("vision-zoo", table).data["run"].values} == {
         f"network{number}" for number in (3, 7, 9)
     }
     table["adaptive_sharpness"][5] = -1.0  # has no logarithm
@@ -249,7 +249,7 @@ def test_the_figure_says_what_it_shows_and_counts_what_it_lacks():
     table["dropped"][3] = 1
     table["adaptive_sharpness"][5] = -1.0  # has no logarithm
     settings = next(f.settings for f in plan.figures() if f.target == "chen2026_fig5")
-    files = make(settings, {"vision-zoo": table}, {})
+    files = make(settings, {"vision-zoo": table})
     csv = files["csv"].decode()
     assert "network3," not in csv
     accuracies = pd.read_csv(io.StringIO(csv)).set_index("name")["sample_accuracy"]

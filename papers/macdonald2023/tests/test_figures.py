@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from flatlab.lab import figures, plan
-from flatlab.lab.figures.quantities import FigureError
+from flatlab.lab import plan
+from flatlab.lab.figures import render as figures
+from flatlab.lab.tables.eligibility import NotEligible
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.macdonald2023 import fig32, norms
 from flatlab.papers.macdonald2023._frequencies import (
     GAUSSIAN,
@@ -43,7 +45,9 @@ def tables():
 def test_the_rows_of_a_table_are_means_and_deviations_of_the_networks_that_did_not_diverge(grid):
     made = made_up(grid, diverged=3)
     settings = settings_of(TABLES[grid])
-    frame = norms.frame(settings, {grid: made}, {}).set_index(["quantity", "initialization"])
+    frame = norms.frame(settings, ResultTables({grid: made})).set_index(
+        ["quantity", "initialization"]
+    )
     for name in (JACOBIAN, SHARPNESS):
         runs = made.sel(run=~made["diverged"].values)
         for frequency, start in INITIALIZATIONS[grid].items():
@@ -66,7 +70,7 @@ def texts(fig):
 def test_the_table_shows_the_numbers_of_the_csv_beside_those_of_the_paper():
     fig = Figure(figsize=(9, 3))
     settings = settings_of("table1")
-    norms.draw(fig, norms.frame(settings, {GAUSSIAN: tables()[GAUSSIAN]}, {}), settings)
+    norms.draw(fig, norms.frame(settings, ResultTables({GAUSSIAN: tables()[GAUSSIAN]})), settings)
     shown = texts(fig)
     for text in ("327.0 ± 11.", "326.8 ± 182.5", "13,518 ± 3,872", "0.56 ± 0.02", "10 networks"):
         assert any(text in other for other in shown), text
@@ -77,23 +81,23 @@ def test_what_is_not_there_is_not_shown_as_a_number():
     made = tables()[RELU]
     made[SHARPNESS] = made[SHARPNESS] * np.nan
     settings = settings_of("table2")
-    norms.draw(fig, norms.frame(settings, {RELU: made}, {}), settings)
+    norms.draw(fig, norms.frame(settings, ResultTables({RELU: made})), settings)
     assert texts(fig).count("not measured") == 2
     assert not any("nan" in text for text in texts(fig))
 
 
 def test_a_row_of_a_quantity_that_no_table_has_is_refused_in_one_sentence():
     made = {RELU: tables()[RELU].drop_vars(SHARPNESS)}
-    with pytest.raises(FigureError, match=f"^{RELU} has no quantity '{SHARPNESS}'; "):
-        norms.frame(settings_of("table2"), made, {})
+    with pytest.raises(NotEligible, match=f"^{RELU} has no {SHARPNESS}$"):
+        norms.frame(settings_of("table2"), ResultTables(made))
     made = {RELU: tables()[RELU].assign_coords(layer=["fc0", "fc2"])}
-    with pytest.raises(FigureError, match=rf"^{RELU} has no layer 'fc1'; did you mean 'fc2'\?"):
-        norms.frame(settings_of("table2"), made, {})
+    with pytest.raises(NotEligible, match=f"^{RELU} has no layer fc1$"):
+        norms.frame(settings_of("table2"), ResultTables(made))
 
 
 def test_the_curves_are_of_the_first_networks_that_did_not_diverge():
     made = {GAUSSIAN: made_up(GAUSSIAN, diverged=0), RELU: made_up(RELU)}
-    frame = fig32.frame({}, made, {})
+    frame = fig32.frame({}, ResultTables(made))
     runs = list(dict.fromkeys(frame["run"]))
     assert runs == [f"{GAUSSIAN}-1", f"{GAUSSIAN}-10", f"{RELU}-0", f"{RELU}-10"]
     assert frame.groupby("row").size().to_dict() == {"curve": 20, "norm": 4, "point": 12}
@@ -102,7 +106,7 @@ def test_the_curves_are_of_the_first_networks_that_did_not_diverge():
 
 
 def test_the_panels_show_the_rows_of_the_csv():
-    fig, frame = Figure(figsize=(9, 6)), fig32.frame({}, tables(), {})
+    fig, frame = Figure(figsize=(9, 6)), fig32.frame({}, ResultTables(tables()))
     fig32.draw(fig, frame, {})
     for number, ax in enumerate(fig.axes):
         curve, points = ax.lines
@@ -115,7 +119,7 @@ def test_the_panels_show_the_rows_of_the_csv():
 
 def test_a_figure_without_any_network_says_so():
     none = {g: t.assign_coords(diverged=t["diverged"] | True) for g, t in tables().items()}
-    fig, frame = Figure(figsize=(9, 6)), fig32.frame({}, none, {})
+    fig, frame = Figure(figsize=(9, 6)), fig32.frame({}, ResultTables(none))
     fig32.draw(fig, frame, {})
     assert frame.empty
     assert [ax.get_title(loc="right") for ax in fig.axes] == ["no network"] * 4
@@ -124,6 +128,6 @@ def test_a_figure_without_any_network_says_so():
 @pytest.mark.parametrize("figure", ["fig32", *TABLES.values()])
 def test_each_is_made_from_its_grids_in_every_format(figure):
     settings = settings_of(figure)
-    files = figures.make(settings, {key: tables()[key] for key in settings["experiments"]}, {})
+    files = figures.make(settings, {key: tables()[key] for key in settings["experiments"]})
     assert set(files) == {"csv", "pdf", "svg", "png"}
     assert len(pd.read_csv(io.BytesIO(files["csv"]))) > 5

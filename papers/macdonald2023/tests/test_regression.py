@@ -12,7 +12,7 @@ from flatlab.core.registry import imported
 from flatlab.data import DataError, load
 from flatlab.data._tensors import prepare
 from flatlab.lab.tables.networks import Networks
-from flatlab.lab.tables.runs import collect
+from flatlab.lab.tables.runs import of_grid
 from flatlab.lab.train import TrainError, train_packs
 from flatlab.lab.train.initializations import draw
 from flatlab.measuring.grid import measure_pack
@@ -256,14 +256,14 @@ class TestMeasured:
     def test_without_an_accuracy_a_run_diverges_where_its_loss_is_not_finite(self, trained, points):
         parts = [measured(trained, points, name) for name in ("accuracy", "geometry", "prediction")]
         about = {"runs": ["s0", "s3"], "diverged_below": None, "about": ABOUT}
-        assert not collect(parts, about)["diverged"].any()
+        assert not of_grid(parts, about)["diverged"].any()
         parts[0]["train_loss"][1] = np.nan
-        assert collect(parts, about)["diverged"].values.tolist() == [False, True]
+        assert of_grid(parts, about)["diverged"].values.tolist() == [False, True]
 
     def test_the_first_layer_has_its_norm(self, trained, points):
         parts = [measured(trained, points, name) for name in ("accuracy", "geometry")]
         about = {"runs": ["s0", "s3"], "diverged_below": None, "about": ABOUT}
-        table = collect(parts, about)
+        table = of_grid(parts, about)
         norms = Networks.of(GAUSSIAN, table).column(FIRST_LAYER)
         for run in range(2):
             expected = float(network(trained, run).fc1.weight.detach().norm())

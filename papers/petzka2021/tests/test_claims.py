@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab.lab import figures, plan
+from flatlab.lab import plan
 from flatlab.lab.claims import ResultTables, verify
+from flatlab.lab.figures import render as figures
 from flatlab.lab.tables.columns import Column
 from flatlab.papers.petzka2021.claims import CLAIMS
 from flatlab.papers.petzka2021.measures import MEASURES
@@ -308,7 +309,7 @@ def test_what_is_missing_after_the_transformation_is_not_counted_as_unchanged():
 
 def framed(key, tables):
     figure = next(each for each in plan.figures() if each.target == f"petzka2021_{key}")
-    return figures.frame_of(figure.settings, tables, {})
+    return figures.frame_of(figure.settings, tables)
 
 
 def test_figures_show_the_numbers_that_the_claims_compare():
@@ -340,7 +341,7 @@ def test_the_figures_are_drawn_of_any_number_of_networks(kept):
     some.attrs |= {"data": "digits", "extent": f"{kept} networks", "stands_in_for": ""}
     for figure in plan.figures():
         if figure.paper == "petzka2021" and figure.experiments == ["minima-grid"]:
-            files = figures.make(figure.settings, {"minima-grid": some}, {})
+            files = figures.make(figure.settings, {"minima-grid": some})
             assert {*files} == {"csv", "pdf", "svg", "png"}
             text = files["csv"].decode()
             assert text.count("run,") - 1 == kept * text.count("\nrho,")

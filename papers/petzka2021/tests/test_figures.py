@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from flatlab.lab import figures, plan
+from flatlab.lab import plan
 from flatlab.lab.figures import lines, render
+from flatlab.lab.figures import render as figures
 from flatlab.lab.kinds.simulation import tabulate
 
 mpl.use("Agg")
@@ -37,9 +38,9 @@ def tables():
 def test_a_figure_of_simulations_is_made_and_its_csv_holds_its_frame(figure, tables, monkeypatch):
     monkeypatch.setattr(render, "FORMATS", ("svg",))
     shown = {key: tables[key] for key in figure.experiments}
-    files = figures.make(figure.settings, shown, {})
-    assert files == figures.make(figure.settings, shown, {})
-    frame = figures.frame_of(figure.settings, shown, {})
+    files = figures.make(figure.settings, shown)
+    assert files == figures.make(figure.settings, shown)
+    frame = figures.frame_of(figure.settings, shown)
     pd.testing.assert_frame_equal(pd.read_csv(io.BytesIO(files["csv"])), frame, check_dtype=False)
     text = files["svg"].decode()
     assert f"{figure.cited}: {figure.title.split(',')[0]}" in text
@@ -51,7 +52,7 @@ def figure(key):
 
 
 def framed(key, tables):
-    return figures.frame_of(figure(key), tables, {})
+    return figures.frame_of(figure(key), tables)
 
 
 def test_a_point_of_figure_3_is_the_mean_of_its_batches(tables):

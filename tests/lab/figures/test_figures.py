@@ -14,11 +14,11 @@ import xarray as xr
 from matplotlib.figure import Figure
 from PIL import Image
 
-from flatlab.lab import figures as plotting
+from flatlab.core.schema import PlanError
 from flatlab.lab import plan
 from flatlab.lab.figures import matrix, render, style
-from flatlab.lab.figures.quantities import FigureError
-from flatlab.lab.tables.correlations import correlate
+from flatlab.lab.figures import render as plotting
+from flatlab.lab.figures.render import frame_of
 
 mpl.use("Agg")
 NAMES = ["mls", "nmls", "root_sharpness"]
@@ -64,8 +64,7 @@ def declared(target):
 
 
 def framed(runs, **options):
-    settings = {**SETTINGS, **options}
-    return matrix.frame(settings, {"mlp-grid": runs}, {"mlp-grid": correlate(runs)})
+    return frame_of({**SETTINGS, **options}, {"mlp-grid": runs})
 
 
 @pytest.fixture(scope="module")
@@ -164,12 +163,12 @@ def test_an_undefined_correlation_and_a_value_that_is_not_finite_do_not_stop_the
 
 def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit():
     runs = table(NAMES)
-    given = SETTINGS, {"mlp-grid": runs}, {"mlp-grid": correlate(runs)}
+    given = SETTINGS, {"mlp-grid": runs}
     first, second = (plotting.make(*given) for _ in range(2))
     assert first == second
     assert set(first) == {"csv", "pdf", "svg", "png"}
     back = pd.read_csv(io.BytesIO(first["csv"]))
-    pd.testing.assert_frame_equal(back, matrix.frame(*given), check_dtype=False)
+    pd.testing.assert_frame_equal(back, frame_of(*given), check_dtype=False)
 
 
 def test_a_figure_says_on_what_it_was_computed_and_what_it_stands_in_for():
@@ -245,7 +244,7 @@ def test_title_and_caption_name_every_table_scale_and_data_set_once(monkeypatch)
         for key in data
     }
     settings = declared("chen2026_fig4") | {"pairs": [["mls", "nmls"]]}
-    picture = plotting.make(settings, shown, {key: correlate(runs) for key in data})["svg"]
+    picture = plotting.make(settings, shown)["svg"]
     text = " ".join(re.sub("<[^>]+>", " ", picture.decode()).split())  # lines of text are elements
     assert "Chen et al. (2026), Figure 4: " in text
     assert f"{settings['title']} (demo, images of digits and photographs)" in text
@@ -254,9 +253,7 @@ def test_title_and_caption_name_every_table_scale_and_data_set_once(monkeypatch)
 
 
 def test_a_quantity_that_a_table_does_not_have_is_one_sentence():
-    with pytest.raises(
-        FigureError, match=r"^mlp-grid has no quantity 'nmsl'; did you mean 'nmls'\?"
-    ):
+    with pytest.raises(PlanError, match=r"^mlp-grid has no nmsl; did you mean 'nmls'\?"):
         framed(table(NAMES), quantities=["mls", "nmsl"])
 
 

@@ -12,12 +12,13 @@ from matplotlib.figure import Figure
 from PIL import Image
 from scipy.stats import kendalltau
 
-from flatlab.lab import figures as plotting
+from flatlab.core.schema import PlanError
 from flatlab.lab import plan
-from flatlab.lab.figures import axes as scaled
-from flatlab.lab.figures import intervals, sharpness_grid
+from flatlab.lab.figures import rank_table, sharpness_grid, style
+from flatlab.lab.figures import render as plotting
+from flatlab.lab.figures.labels import definition_in_words
 from flatlab.lab.figures.points import groups_of
-from flatlab.lab.figures.quantities import FigureError, definition_in_words
+from flatlab.lab.figures.render import frame_of
 from flatlab.lab.figures.sharpness_grid import tau_of
 
 DEFINITIONS = ["worst-adaptive-linf", "average-standard-l2"]
@@ -36,7 +37,7 @@ PANELS = plan.SharpnessGrid(
     KEY, rows=(("worst-adaptive-linf", 1),), size="sam_radius", **SHARED, **ABOUT
 )
 PRINTED = {name: ((0.5, -0.5), (-0.5, 0.5)) for name in DEFINITIONS}
-RANKS = plan.Intervals(KEY, printed={KEY: PRINTED}, **SHARED, **ABOUT)
+RANKS = plan.RankTable(KEY, printed={KEY: PRINTED}, **SHARED, **ABOUT)
 
 
 def table():
@@ -109,7 +110,7 @@ def test_data_that_stand_in_for_others_are_labelled_so(declared):
 
     def labels(evidence):
         made = table().assign_attrs(evidence=evidence)
-        return plotting.make(figure, {KEY: made}, {})["svg"].decode()
+        return plotting.make(figure, {KEY: made})["svg"].decode()
 
     assert "in place of photographs" in labels("stand-in")
     assert "in place of photographs" not in labels("own")
@@ -117,7 +118,7 @@ def test_data_that_stand_in_for_others_are_labelled_so(declared):
 
 def test_the_networks_shown_are_those_within_the_limit_that_did_not_diverge():
     runs = table()
-    frame = sharpness_grid.frame(settings(PANELS), {KEY: runs}, {})
+    frame = frame_of(settings(PANELS), {KEY: runs})
     shown = frame[(frame["row"] == "run") & (frame["ordinate"] == "test_error")]
     expected = [n for n in range(RUNS) if n % 10 and n != 3]
     assert shown["name"].tolist() == [f"r{n}" for n in expected]
@@ -129,7 +130,7 @@ def test_the_networks_shown_are_those_within_the_limit_that_did_not_diverge():
 
 
 def test_the_taus_of_panels_and_of_their_groups_are_those_of_scipy():
-    frame = sharpness_grid.frame(settings(PANELS), {KEY: table()}, {})
+    frame = frame_of(settings(PANELS), {KEY: table()})
     taus = frame[frame["row"] == "tau"].set_index(["ordinate", "group"])
     runs = frame[frame["row"] == "run"]
     for ordinate in ("test_error", "corrupted_error"):
@@ -146,7 +147,7 @@ def test_the_taus_of_panels_and_of_their_groups_are_those_of_scipy():
 
 def test_the_legend_says_how_many_networks_of_each_group_are_within_the_limit():
     figure = settings(PANELS)
-    frame = sharpness_grid.frame(figure, {KEY: table()}, {})
+    frame = frame_of(figure, {KEY: table()})
     fig = drawn(sharpness_grid, frame, figure)
     legend = fig.subfigs[0].legends[0]
     texts = [text.get_text() for text in legend.get_texts()]
@@ -159,7 +160,7 @@ def test_the_legend_says_how_many_networks_of_each_group_are_within_the_limit():
 def test_a_group_without_networks_within_the_limit_stands_in_the_legend():
     runs, figure = table(), settings(PANELS)
     runs["train_error"] = runs["train_error"].where(runs["augmentation"] == "none", 9.0)
-    frame = sharpness_grid.frame(figure, {KEY: runs}, {})
+    frame = frame_of(figure, {KEY: runs})
     fig = drawn(sharpness_grid, frame, figure)
     texts = [text.get_text() for text in fig.subfigs[0].legends[0].get_texts()]
     assert "crops, mixup alpha 0.5: 0 of 10" in texts
@@ -168,7 +169,7 @@ def test_a_group_without_networks_within_the_limit_stands_in_the_legend():
 def test_points_drawn_are_those_of_the_csv_on_an_axis_that_has_them_all():
     """An average case may be negative, which a logarithmic axis would hide."""
     figure = settings(PANELS, rows=[(name, 0) for name in DEFINITIONS])
-    frame = sharpness_grid.frame(figure, {KEY: table()}, {})
+    frame = frame_of(figure, {KEY: table()})
     axes = drawn(sharpness_grid, frame, figure).axes
     assert [ax.get_xscale() for ax in axes[:4]] == ["log", "log", "symlog", "symlog"]
     places = itertools.product(DEFINITIONS, figure["columns"])
@@ -183,14 +184,14 @@ def test_points_drawn_are_those_of_the_csv_on_an_axis_that_has_them_all():
 
 def test_a_shade_is_a_bar_of_colours_and_the_groups_have_the_markers():
     figure = settings(PANELS, groups=["mixup_alpha"], shade="lr")
-    fig = drawn(sharpness_grid, sharpness_grid.frame(figure, {KEY: table()}, {}), figure)
+    fig = drawn(sharpness_grid, frame_of(figure, {KEY: table()}), figure)
     assert fig.axes[-1].get_ylabel() == "learning rate"
     assert {line.get_color() for line in fig.subfigs[0].legends[0].legend_handles[:2]} == {"0.4"}
 
 
 def test_ranks_have_a_row_per_definition_radius_test_set_and_group():
     runs = table()
-    frame = intervals.frame(settings(RANKS), {KEY: runs}, {})
+    frame = frame_of(settings(RANKS), {KEY: runs})
     whole = frame[frame["group"] == ""]
     radii = [("worst-adaptive-linf", 0.001), ("worst-adaptive-linf", 0.002)]
     radii.append(("average-standard-l2", 0.05))  # it has one radius
@@ -210,13 +211,13 @@ def test_ranks_have_a_row_per_definition_radius_test_set_and_group():
 
 def test_the_picture_of_ranks_shows_the_numbers_and_marks_the_signs():
     figure = settings(RANKS)
-    frame = intervals.frame(figure, {KEY: table()}, {})
-    axes = drawn(intervals, frame, figure).axes
+    frame = frame_of(figure, {KEY: table()})
+    axes = drawn(rank_table, frame, figure).axes
     for ax, y in zip(axes, RANKS.columns, strict=True):
         rows = frame[(frame["ordinate"] == y) & (frame["group"] == "")]
         shown = {(t.get_text(), t.get_color()) for t in ax.texts}
         for _, row in rows.iterrows():
-            color = intervals.SAME if row["tau"] * row["paper"] > 0 else intervals.OTHER
+            color = rank_table.SAME if row["tau"] * row["paper"] > 0 else rank_table.OTHER
             assert (f"{row['tau']:.2f}".replace("-", "−"), color) in shown
             points = [line.get_xydata()[0, 0] for line in ax.lines if line.get_color() == color]
             assert row["tau"] in points
@@ -224,9 +225,9 @@ def test_the_picture_of_ranks_shows_the_numbers_and_marks_the_signs():
 
 def test_several_experiments_have_their_names_above_their_rows():
     other = table().assign_attrs(name="other-grid", experiment="recipes-vit-grid")
-    declared = plan.Intervals((KEY, "recipes-vit-grid"), **SHARED, **ABOUT)
-    frame = intervals.frame(settings(declared), {KEY: table(), "recipes-vit-grid": other}, {})
-    texts = [t.get_text() for t in drawn(intervals, frame, settings(declared)).axes[0].texts]
+    declared = plan.RankTable((KEY, "recipes-vit-grid"), **SHARED, **ABOUT)
+    frame = frame_of(settings(declared), {KEY: table(), "recipes-vit-grid": other})
+    texts = [t.get_text() for t in drawn(rank_table, frame, settings(declared)).axes[0].texts]
     headings = [text for text in texts if "networks" in text]
     assert headings == [
         f"ResNet on images of digits ({n}), 35 networks" for n in (KEY, "recipes-vit-grid")
@@ -237,7 +238,7 @@ def test_several_experiments_have_their_names_above_their_rows():
 @pytest.mark.parametrize("declared", [PANELS, RANKS])
 def test_without_a_network_within_the_limit_there_is_still_a_figure(declared):
     figure = settings(declared, at_most={"train_error": -1.0})
-    files = plotting.make(figure, {KEY: table()}, {})
+    files = plotting.make(figure, {KEY: table()})
     with Image.open(io.BytesIO(files["png"])) as picture:
         assert picture.width == 7.1 * 300
 
@@ -245,15 +246,15 @@ def test_without_a_network_within_the_limit_there_is_still_a_figure(declared):
 @pytest.mark.parametrize(
     ("changes", "culprit"),
     [
-        ({"columns": ("tset_error",)}, "'tset_error'; did you mean 'test_error'?"),
-        ({"rows": [("worst-adaptiv-linf", 0)]}, "definition 'worst-adaptiv-linf'; did you mean"),
-        ({"rows": [("worst-adaptive-linf", 4)]}, "radius_index '4'"),
-        ({"groups": ["mixup"]}, "'mixup'; did you mean 'mixup_alpha'?"),
+        ({"columns": ("tset_error",)}, "tset_error; did you mean 'test_error'?"),
+        ({"rows": [("worst-adaptiv-linf", 0)]}, "definition worst-adaptiv-linf; did you mean"),
+        ({"rows": [("worst-adaptive-linf", 4)]}, "radius_index 4; "),
+        ({"groups": ["mixup"]}, "mixup; did you mean 'mixup_alpha'?"),
     ],
 )
 def test_what_a_table_lacks_is_one_sentence(changes, culprit):
-    with pytest.raises(FigureError) as error:
-        sharpness_grid.frame(settings(PANELS, **changes), {KEY: table()}, {})
+    with pytest.raises(PlanError) as error:
+        frame_of(settings(PANELS, **changes), {KEY: table()})
     assert str(error.value).startswith(f"{KEY} has no ")
     assert culprit in str(error.value)
 
@@ -270,7 +271,7 @@ def test_definitions_have_words_and_too_few_networks_no_tau():
 def test_large_numbers_on_a_logarithmic_axis_are_powers_of_ten():
     ax = Figure().subplots()
     ax.set(xscale="log", xlim=(0.001, 1e8))
-    scaled.plain_numbers(ax)
+    style.plain_numbers(ax)
     labels = [ax.xaxis.get_major_formatter()(x) for x in (0.001, 10000.0, 1e5, 1e7)]
     assert labels == ["0.001", "10000", "$10^{5}$", "$10^{7}$"]
     ax.set_xlim(4e5, 2.5e6)

@@ -64,6 +64,11 @@ def run():
     )
 
 
+def layers(factor=1.0):
+    norms = factor * np.array([1.0, 8, 2])
+    return xr.Dataset({"weight_norm": ("layer", norms)}, {"layer": ["fc1", "fc2", "fc3"]})
+
+
 REPORTS = {
     "spectrum": {"before": spectrum(), "after": spectrum(2)},
     "density": {"one": spectrum()},
@@ -71,6 +76,7 @@ REPORTS = {
     "plane": {"plane": landscape(2), "other": landscape(2, 2.0)},
     "barriers": {"few steps": barriers(), "many steps": barriers()},
     "run": {"run": run()},
+    "layers": {"one": layers(), "other": layers(2)},
 }
 
 
@@ -85,7 +91,7 @@ def test_a_picture_has_all_files_and_its_csv_is_what_is_drawn(name):
     frame = pd.read_csv(io.BytesIO(files["csv"]))
     if "units" in frame:
         frame["units"] = frame["units"].astype(object).fillna("")
-    expected = template.KINDS[kind].frame(reports).reset_index(drop=True)
+    expected = template.frame_of(kind, reports)
     if kind == "barriers":
         frame = frame.astype({"network": str, "other": str})
         expected = expected.astype({"network": str, "other": str})
@@ -97,15 +103,15 @@ def test_a_picture_has_all_files_and_its_csv_is_what_is_drawn(name):
 
 
 def test_the_frames_have_the_numbers_of_the_reports():
-    frame = template.spectrum_frame(REPORTS["spectrum"])
+    frame = template.frame_of("spectrum", REPORTS["spectrum"])
     after = frame[(frame.report == "after") & (frame.matrix == "gauss-newton")]
     assert after["value"].tolist() == [8, 2]
     assert after["rank"].tolist() == [1, 2]
-    plane = template.landscape_frame({"plane": landscape(2)})
+    plane = template.frame_of("landscape", {"plane": landscape(2)})
     losses = plane[plane.network.isna()]
     assert losses.loss.tolist() == (losses["first"] ** 2 + losses["second"] ** 2).tolist()
     assert plane[plane.network.notna()]["first"].tolist() == [0, 1]
-    along = dict(list(template.run_frame({"run": run()}).groupby("quantity")["value"]))
+    along = dict(list(template.frame_of("run", {"run": run()}).groupby("quantity")["value"]))
     assert {*along} == {"loss", "hessian_lambda_max", "largest_eigenvalue"}
     assert along["largest_eigenvalue"].tolist() == [3, 2, 1]
 
@@ -119,10 +125,10 @@ def test_nothing_of_a_picture_lies_over_another_part_or_outside_of_it():
 
     long = {f"{what}-{'name' * 6}": spectrum(n + 1) for n, what in enumerate(("first", "second"))}
     blocks = {n: report.assign_coords(block=["layer" * 8]) for n, report in long.items()}
-    frame = template.spectrum_frame(blocks)
+    frame = template.frame_of("spectrum", blocks)
     with mpl.rc_context(STYLE):
         fig = Figure(figsize=(4.8, 2.7), layout="constrained")
-        template.draw_spectrum(fig, frame, "A headline")
+        template.draw(fig, frame, template.KINDS["spectrum"], "A headline")
         fig.draw_without_rendering()
     whole, legend = fig.bbox, fig.legends[0].get_window_extent()
     assert legend.x0 >= whole.x0

@@ -9,8 +9,9 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
+from flatlab.core.schema import PlanError
 from flatlab.lab.figures import curves, sweep
-from flatlab.lab.figures.quantities import FigureError
+from flatlab.lab.figures.render import frame_of
 from flatlab.lab.figures.style import ORDERED
 from flatlab.lab.plan import Curves, Sweep
 from flatlab.stats import over_seeds
@@ -53,7 +54,7 @@ def settings(**changes):
 
 def drawn(made, **changes):
     figure = settings(**changes)
-    frame = sweep.frame(figure, {"some-grid": made}, {})
+    frame = frame_of(figure, {"some-grid": made})
     fig = Figure(figsize=(7, 3))
     sweep.draw(fig, frame, figure)
     return fig, frame
@@ -128,13 +129,13 @@ def test_settings_that_were_not_trained_are_an_empty_figure():
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"quantities": {"los": "x"}}, "some-grid has no quantity 'los'; did you mean 'loss'"),
-        ({"line": "lrr"}, "some-grid has no hyper-parameter 'lrr'; did you mean 'lr'"),
-        ({"along": {"size": ("x", "linear")}}, "some-grid has no hyper-parameter 'size'"),
+        ({"quantities": {"los": "x"}}, "some-grid has no los; did you mean 'loss'"),
+        ({"line": "lrr"}, "some-grid has no lrr; did you mean 'lr'"),
+        ({"along": {"size": ("x", "linear")}}, "some-grid has no size"),
     ],
 )
 def test_what_a_table_does_not_have_is_refused_by_name(changes, sentence):
-    with pytest.raises(FigureError, match=sentence):
+    with pytest.raises(PlanError, match=sentence):
         drawn(table(), **changes)
 
 
@@ -151,7 +152,7 @@ def test_curves_of_settings_that_were_not_trained_are_empty_panels():
         "some-grid", quantities=("loss",), where={"lr": 0.5}, title="", caption="", marks=False
     ).resolved()
     made = table().assign(train_loss=table()["loss"])
-    frame = curves.frame(figure, {"some-grid": made}, {})
+    frame = frame_of(figure, {"some-grid": made})
     assert frame.empty
     fig = Figure(figsize=(7, 3))
     curves.draw(fig, frame, figure)
@@ -172,7 +173,7 @@ def test_curves_are_cut_named_and_titled_as_declared():
         title="",
         caption="",
     ).resolved()
-    frame = curves.frame(figure, {"some-grid": made}, {})
+    frame = frame_of(figure, {"some-grid": made})
     assert {*frame["setting"]} == {"smoothing 0", "smoothing 0.5"}
     assert {*frame[frame["row"] == "curve"]["iteration"]} == {0}
     fig = Figure(figsize=(7, 3))

@@ -12,14 +12,15 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from flatlab.core.registry import imported, keys_of
-from flatlab.lab import figures as plotting
+from flatlab.core.schema import PlanError
 from flatlab.lab import plan
+from flatlab.lab.figures import curves as template
 from flatlab.lab.figures import intervals, labels, pairs, render, style
-from flatlab.lab.figures.axes import log_spaced
-from flatlab.lab.figures.curves import spread
-from flatlab.lab.figures.quantities import FigureError
+from flatlab.lab.figures import render as plotting
+from flatlab.lab.figures.render import frame_of
+from flatlab.lab.figures.style import log_spaced
 from flatlab.lab.plan.declarations import labels_of
-from flatlab.lab.tables.correlations import correlate
+from flatlab.lab.tables.networks import Networks
 from flatlab.lab.tables.selection import end_of_training, through_training
 from flatlab.papers.beyond import fig1
 from tests.synthetic.curves import (
@@ -47,9 +48,9 @@ def tables():
     return made
 
 
-@pytest.fixture(scope="module")
-def correlations(tables):
-    return {grid: correlate(table) for grid, table in tables.items()}
+def spread(runs, names, where=None, **options):
+    networks = Networks.of("vgg-grid", runs).where(**(where or {}))
+    return template.spread(networks, names, **options)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,8 @@ def test_vertical_marks_stand_where_interpolation_begins(tables):
     assert marks == {(begins, style.SETTINGS[setting].color) for begins, setting in expected}
     for begins, setting in zip(windows["iteration"], windows["setting"], strict=True):
         lr, batch = (float(part.split()[-1]) for part in setting.split(", "))
-        chosen = through_training(tables["mlp-grid"], {"lr": lr, "batch_size": batch})
+        networks = Networks.of("mlp-grid", tables["mlp-grid"])
+        chosen = networks.where(lr=lr, batch_size=batch).curves.runs
         loss = chosen["train_loss"].mean("run")
         assert begins == chosen["checkpoint"].values[(loss < 1e-2).values][0]
 
@@ -168,7 +170,7 @@ def test_a_gap_is_a_gap_and_a_value_between_two_gaps_has_a_marker():
     runs["mls"][:, empty, 1] = np.nan
     runs["mls"][:3, 20, 1] = np.nan
     sets = ("test", "misclassified")
-    frame = spread(runs, ["mls"], {"lr": 0.1, "batch_size": 20}, sets)
+    frame = spread(runs, ["mls"], {"lr": 0.1, "batch_size": 20}, samples=sets)
     rows = frame[frame["samples"] == "misclassified"].reset_index()
     assert list(np.flatnonzero(rows["mean"].isna())) == empty
     assert (rows["runs"][empty] == 0).all()
@@ -193,7 +195,7 @@ def test_a_mean_is_over_the_runs_that_have_a_value():
 def test_losses_and_accuracies_say_of_which_samples_they_are(tables):
     where = {"lr": 0.1, "batch_size": 20}
     names = ON_TEST
-    frame = spread(tables["vgg-grid"], names, where, ("test", "misclassified"))
+    frame = spread(tables["vgg-grid"], names, where, samples=("test", "misclassified"))
     found = frame.groupby("quantity")["samples"].unique()
     assert list(found["train_loss"]) == ["train"]
     assert list(found["test_loss"]) == ["test"]
@@ -241,17 +243,15 @@ def test_a_selection_without_runs_is_drawn_as_such():
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({"quantities": ["msl"]}, "no quantity 'msl'; did you mean 'mls'?"),
-        ({"samples": ["tset"]}, "no samples 'tset'; did you mean 'test'?"),
-        (
-            {"where": {"batchsize": 20}},
-            "no hyper-parameter 'batchsize'; did you mean 'batch_size'?",
-        ),
+        ({"quantities": ["msl"]}, "no msl; did you mean 'mls'?"),
+        ({"samples": ["tset"]}, "no tset samples"),
+        ({"where": {"batchsize": 20}}, "no batchsize; did you mean 'batch_size'?"),
     ],
 )
 def test_what_a_table_does_not_have_is_one_sentence(asked, sentence):
-    with pytest.raises(FigureError) as error:
-        spread(table(seeds=1), **{"quantities": ["mls"], **asked})
+    figure = plan.Curves("vgg-grid", quantities=("mls",), title="", caption="").resolved()
+    with pytest.raises(PlanError) as error:
+        frame_of({**figure, **asked}, {"vgg-grid": table(seeds=1)})
     assert str(error.value).startswith(f"vgg-grid has {sentence}")
 
 
@@ -292,9 +292,7 @@ def test_labels_of_matrices_fit_their_panels():
 
 
 @pytest.mark.parametrize("figure", plan.figures(), ids=lambda figure: figure.target)
-def test_every_figure_is_made_and_its_csv_holds_its_frame(
-    figure, tables, correlations, monkeypatch
-):
+def test_every_figure_is_made_and_its_csv_holds_its_frame(figure, tables, monkeypatch):
     """And again to the same bytes, where a figure's code is not another's.
 
     In one format: test_figures.py of plotting asks the others of one figure.
@@ -304,8 +302,7 @@ def test_every_figure_is_made_and_its_csv_holds_its_frame(
     settings = figure.settings
     if settings["drawn_by"].endswith("matrix"):
         settings["quantities"] = settings["quantities"][:3]  # nine by nine take long
-    shown = {key: tables[key] for key in figure.experiments}
-    given = [settings, shown, {key: correlations[key] for key in figure.correlated}]
+    given = settings, {key: tables[key] for key in figure.experiments}
     thorough = figure.target in THOROUGH
     with monkeypatch.context() as only:
         only.setattr(render, "FORMATS", ("svg",))
@@ -314,33 +311,34 @@ def test_every_figure_is_made_and_its_csv_holds_its_frame(
         if thorough:
             assert plotting.make(*given) == files
     back = pd.read_csv(io.BytesIO(files["csv"]), keep_default_na=False, na_values=[""])
-    frame = plotting.frame_of(*given).replace("", np.nan)
+    frame = frame_of(*given).replace("", np.nan)
     pd.testing.assert_frame_equal(back, frame, check_dtype=False)
 
 
-def test_figures_of_all_grids_show_each_of_them(tables, correlations):
+def test_figures_of_all_grids_show_each_of_them(tables):
     """Sensitivity against its bounds: the points and correlations of the tables."""
     settings = declared("chen2026_fig4")
-    frame = pairs.frame(settings, tables, correlations)
+    frame = frame_of(settings, tables)
     fig = Figure(figsize=(11, 7), layout="constrained")
     pairs.draw(fig, frame, settings)
     axes = np.reshape(fig.axes, (2, 3))
-    for column, (grid, runs) in enumerate(tables.items()):
+    for column, runs in enumerate(tables.values()):
         end = end_of_training(runs)
         for row, (x, y) in enumerate(settings["pairs"]):
             lines = axes[row, column].lines
             points = np.concatenate([line.get_xydata() for line in lines])
             expected = zip(end[x].values, end[y].values, strict=True)
             assert sorted(map(tuple, points)) == sorted(expected)
-            rho = correlations[grid]["rho"].sel(kind="pooled", x=x, y=y).item()
+            rho = np.corrcoef(end[x], end[y])[0, 1]
             text = axes[row, column].texts[0].get_text()
             assert text.startswith(rf"$\rho$ = {rho:.2f}".replace("-", "−"))
 
 
 def test_the_stability_of_a_layer_is_its_sensitivity_over_its_bound(tables):
     runs = tables["vgg-grid"]
-    frame = fig1.frame({}, {"vgg-grid": runs}, {})
-    one = through_training(runs, {"lr": 0.2}).sel(samples="train", layer="conv2")
+    frame = frame_of(declared("beyond_fig1"), {"vgg-grid": runs})
+    networks = Networks.of("vgg-grid", runs).where(lr=0.2)
+    one = networks.curves.runs.sel(samples="train", layer="conv2")
     ratio = (one["mls_per_layer"] / one["layer_bound"]).median("run")[1:]
     rows = frame[(frame["layer"] == "conv2") & (frame["row"] == "curve")]
     rows = rows[rows["setting"] == "learning rate 0.2, batch size 20"]
@@ -372,18 +370,19 @@ def test_a_panel_is_titled_with_the_architecture_and_without_its_options():
     }
 
 
-def test_conventions_are_correlations_of_the_end_of_training(tables, correlations):
+def test_conventions_are_correlations_of_the_end_of_training(tables):
     settings = declared("beyond_fig2")
-    frame = intervals.frame(settings, tables, {}).set_index(["experiment", "kind", "x", "y"])
+    frame = frame_of(settings, tables).set_index(["experiment", "kind", "x", "y"])
     titles = labels.headings(tables)
     for grid, runs in tables.items():
         about = titles[grid]
+        end = end_of_training(runs)
+        pair = [end[name] for name in ("root_sharpness", "mls")]
         for kind in ("pooled", "within"):
             row = frame.loc[(about, kind, "root_sharpness", "mls")]
-            known = correlations[grid].sel(kind=kind, x="root_sharpness", y="mls")
-            assert row["rho"] == pytest.approx(known["rho"].item())
-            assert row["runs"] == correlations[grid].attrs["runs"]
-        end = end_of_training(runs)
+            assert row["rho"] == pytest.approx(np.corrcoef(*pair)[0, 1])
+            assert row["runs"] == end.sizes["run"]
+            pair = [each.groupby("setting") - each.groupby("setting").mean() for each in pair]
         bound = end["bound_by_norm"].sel(norm="frobenius", bound="d")
         expected = np.corrcoef(end["mls"], bound)[0, 1]
         row = frame.loc[(about, "pooled", "mls", "bound_d frobenius")]
@@ -403,7 +402,7 @@ def test_conventions_are_correlations_of_the_end_of_training(tables, correlation
 
 def test_correlations_through_training_are_those_of_each_checkpoint(tables):
     grids = {grid: tables[grid] for grid in ("mlp-grid", "vgg-grid")}
-    frame = plotting.frame_of(declared("beyond_fig3"), grids, {})
+    frame = frame_of(declared("beyond_fig3"), grids)
     for grid, runs in grids.items():
         chosen = through_training(runs).sel(samples="train")
         about = labels.headings(grids)[grid]

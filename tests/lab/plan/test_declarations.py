@@ -87,7 +87,7 @@ WRONG = {
     "no template": (
         figures_of('"fig1": {"quantities": ["mls"]}'),
         "fig1: expected one of Curves, Sweep, Lines, Pairs, SharpnessGrid, Points, Intervals, "
-        "Matrix, CustomFigure, found {",
+        "RankTable, Matrix, CustomFigure, found {",
     ),
     "target": (
         figures_of(f'"figH9": CustomFigure("vgg-grid", {ABOUT})'),

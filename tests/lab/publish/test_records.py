@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from flatlab.core import store
-from flatlab.lab import figures as drawing
 from flatlab.lab import plan
+from flatlab.lab.figures import render as drawing
 from flatlab.lab.jobs import forecast
 from tests.lab.publish.made_up import FIGURES, PUBLISHED, ROOT, chosen
 from tools.prove_equal.proof import record

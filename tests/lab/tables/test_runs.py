@@ -9,15 +9,10 @@ import pytest
 import xarray as xr
 
 from flatlab.core import store
-from flatlab.lab.tables.correlations import correlate
 from flatlab.lab.tables.eligibility import shortfall
+from flatlab.lab.tables.networks import Networks
 from flatlab.lab.tables.runs import of_grid
-from flatlab.lab.tables.selection import (
-    end_of_training,
-    hyperparameters,
-    interpolation_begins,
-    through_training,
-)
+from flatlab.lab.tables.selection import end_of_training, hyperparameters, interpolation_begins
 from flatlab.stats import Correlations
 from tests.synthetic.curves import EVEN
 from tests.synthetic.curves import table as of_curves
@@ -156,22 +151,21 @@ def test_a_run_whose_loss_is_not_finite_is_flagged_and_left_out_of_correlations(
     files = parts()
     files[1]["train_loss"][0] = loss
     table = of_grid(files, SETTINGS)
-    correlations = correlate(table)
-    assert (correlations.attrs["runs"], correlations.attrs["diverged"]) == (6, 1)
+    networks = Networks.of("some-grid", table)
     chosen = end_of_training(table)
     assert RUNS[0] not in chosen["run"].values
-    rho = correlations["rho"].sel(kind="pooled", x="mls", y="train_loss")
-    assert rho.item() == pytest.approx(np.corrcoef(chosen["mls"], chosen["train_loss"])[0, 1])
+    correlations = networks.drawn_correlations(networks.quantities)
+    ((rho, *_),) = correlations.of_pairs("pooled", [("mls", "train_loss")])
+    assert rho == pytest.approx(np.corrcoef(chosen["mls"], chosen["train_loss"])[0, 1])
 
 
 def test_the_correlations_are_those_of_the_table_with_their_intervals():
-    chosen = end_of_training(of_grid(parts(), SETTINGS))
-    correlations = correlate(of_grid(parts(), SETTINGS))
-    columns = {name: chosen[name].values for name in ("mls", "sharpness")}
-    rho = Correlations(columns, list(chosen["setting"].values)).rho("mls", "sharpness")
-    here = correlations.sel(kind="pooled", x="mls", y="sharpness")
-    assert here["rho"].item() == pytest.approx(rho.value)
-    assert (here["low"].item(), here["high"].item()) == pytest.approx(rho.interval())
+    networks = Networks.of("some-grid", of_grid(parts(), SETTINGS))
+    columns = {name: networks.data[name].values for name in ("mls", "sharpness")}
+    rho = Correlations(columns, list(networks.data["setting"].values)).rho("mls", "sharpness")
+    drawn = networks.drawn_correlations(networks.quantities)
+    (found,) = drawn.of_pairs("pooled", [("mls", "sharpness")])
+    assert found == pytest.approx([rho.value, *rho.interval()])
 
 
 @pytest.mark.parametrize("lacks", range(len(PACKS)))
@@ -265,7 +259,7 @@ def test_a_table_without_a_run_that_did_not_diverge_has_an_empty_end():
 def test_trends_are_of_the_first_five_seeds_that_did_not_diverge():
     runs = of_curves("vgg-grid")
     runs["diverged"][1] = True
-    chosen = through_training(runs, {"batch_size": 20, "lr": 0.05})
+    chosen = Networks.of("vgg-grid", runs).where(batch_size=20, lr=0.05).curves.runs
     assert list(chosen["seed"].values) == [0, 2, 3, 4]
     assert set(chosen["setting"].values) == {"lr0.05-b20"}
 

@@ -9,7 +9,7 @@ from flatlab.core.resume_state import ResumeState
 from flatlab.data import load
 from flatlab.data._tensors import prepare
 from flatlab.lab import plan
-from flatlab.lab.tables.runs import collect
+from flatlab.lab.tables.runs import of_grid
 from flatlab.lab.tables.selection import at_first_fit, end_of_training
 from flatlab.lab.train import TrainError, train_packs
 from flatlab.lab.train.modes import MODES
@@ -182,7 +182,7 @@ def table_of(grid, raw):
         weights = [trained.weights, trained.dense]
         stages = [grid.measuring(pack, family) for family in grid.families]
         parts += [measure_pack(weights, raw, stage.settings) for stage in stages]
-    return collect(parts, grid.tabulating(grid).settings)
+    return of_grid(parts, grid.tabulating(grid).settings)
 
 
 @pytest.fixture(scope="module")

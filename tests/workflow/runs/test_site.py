@@ -15,8 +15,8 @@ import pytest
 
 from flatlab.core import store
 from flatlab.core.registry import imported, keys_of
-from flatlab.lab import figures as plotting
 from flatlab.lab import plan
+from flatlab.lab.figures import render as plotting
 
 ROOT = Path(__file__).parents[3]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
