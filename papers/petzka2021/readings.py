@@ -7,7 +7,7 @@ READINGS = {
         "plain",
         ("standardized", "code"),
         "what is compared in the experiments is the measure of Definition 3; standardized features "
-        "are an option of Theorem 4, and the authors' script has |w|^2 Tr(H)",
+        "are an option of Theorem 4, and the authors' script has the squared norm times Tr(H)",
         "our relative measure from Definition 3 already outperforms the competing measures of "
         "flatness in our empirical validation",
         "Sec. 7",
