@@ -16,7 +16,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from msgspec import field
 
@@ -26,11 +26,11 @@ from flatlab.core.registry import joined, keys_of, measures_samples, module_of
 from flatlab.core.run_records import RunRecords, read_records
 from flatlab.core.schema import REDUCED, PlanError, Strict, closest, means, plain
 from flatlab.core.studies import module_of_function, studies, study_of
-from flatlab.inputs.arguments import Arguments, options_in_measurement
+from flatlab.inputs.arguments import Measure
 from flatlab.lab.kinds import Dataset
 from flatlab.lab.kinds._evidence import Difference, evidence
 from flatlab.lab.kinds._packs import combinations, key_of, seed_blocks, settings
-from flatlab.lab.kinds._sections import Count, Precision, Scaling
+from flatlab.lab.kinds._sections import Count, Scaling
 from flatlab.lab.plan.experiments import Experiment, LoadExperiment, PlannedJob, Source
 from flatlab.lab.plan.fingerprint import fingerprint
 
@@ -39,29 +39,6 @@ FunctionName = Annotated[
 ]
 SEED = "seed"
 Value = bool | int | float | str
-
-
-class Measure(Arguments, frozen=True, kw_only=True):
-    """The measurements on each network; options of the families and of the loss are keys too."""
-
-    FOLDERS: ClassVar[dict[str, str]] = {"families": "metrics", "loss": "losses"}
-    OPTIONS: ClassVar[Any] = staticmethod(options_in_measurement)
-
-    families: Annotated[
-        list[str], means("files of flatlab/families; those joined by + are measured by one job")
-    ]
-    loss: Annotated[str, means("that of the training, a file of flatlab/losses")] = "cross-entropy"
-    samples: Annotated[
-        Literal["all"] | Count, means("training samples that the families are measured on")
-    ] = 100
-    precision: Annotated[Precision | None, means("former name of `dtype`")] = None
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Those of `flatlab.measure`: so many samples are drawn, by the seed."""
-        own = {name: getattr(self, name) for name in Arguments.__struct_fields__}
-        samples = None if self.samples == "all" else self.samples
-        return own | {"samples": samples, "dtype": self.dtype or self.precision}
 
 
 class Declared(Strict, frozen=True, kw_only=True):
