@@ -261,3 +261,13 @@ def with_more(before: DirectionalSquares, after: DirectionalSquares) -> Directio
         before.x2,
         before.about,
     )
+
+
+def jackknife(whole: Tensor, without: Tensor) -> tuple[Tensor, Tensor]:
+    """An estimate less its bias, and its standard error.
+
+    whole: from all directions.  without: leaving out some each time, along the last dimension.
+    """
+    count, mean = without.shape[-1], without.mean(-1)
+    variance = (count - 1) / count * (without - mean[..., None]).square().sum(-1)
+    return count * whole - (count - 1) * mean, variance.sqrt()

@@ -286,21 +286,9 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
         values, findings, finite = _exact(model, samples, settings, loss)
         notes: dict[str, Any] = {}
     else:
-        estimates = estimated(
-            model,
-            samples.inputs,
-            findings,
-            options,
-            loss,
-            settings.norms,
-            accuracy=wanted,
-            seed=settings.seed,
-            size=settings.batch_size,
-            budget=settings.budget,
-            progress=settings.progress,
+        values, findings, finite, notes = estimated(
+            model, samples, settings, findings, loss, wanted
         )
-        values, findings = {**estimates.values, **estimates.errors}, estimates.findings
-        finite, notes = estimates.finite, estimates.notes
     if findings.embedding and loss.classes and "sharpness" in values:
         values |= _per_token(values, samples, findings.outputs // loss.classes)
     left_out = _without_positions(samples)

@@ -183,10 +183,6 @@ class Options(Strict, frozen=True):
         Literal["exact"] | Annotated[float, Meta(gt=0, lt=1)],
         means("of local compression: exact, or a relative standard error of random directions"),
     ] = "exact"
-    feature_singular_values: Annotated[
-        Literal["auto"] | Annotated[int, Meta(ge=1)],
-        means("k, the largest in the log volume; auto: the smallest of outputs, M_l and inputs"),
-    ] = "auto"
     collapse_samples: Annotated[
         Literal["all", "split"] | Annotated[int, Meta(ge=2)],
         means(
@@ -277,14 +273,10 @@ class _Measurement:
         return not reason
 
     def _local(self) -> Local:
-        how, accuracy = self.settings, self.options.representations_accuracy
         given = self.maps, self.samples.inputs, self.findings
-        if accuracy == "exact":
-            largest = self.options.feature_singular_values
-            return exact_compression(*given, largest, how.batch_size, how.progress)
-        local = estimated_compression(
-            *given, self.readout.head, accuracy, how.seed, how.batch_size, how.progress
-        )
+        if self.options.representations_accuracy == "exact":
+            return exact_compression(*given, self.settings)
+        local = estimated_compression(*given, self.readout.head, self.settings)
         self.notes["representations_directions"] = local.directions
         self.left_out.append("feature_log_volume: it is exact alone")
         return local

@@ -17,6 +17,7 @@ from flatlab.core.errors import MeasureError
 from flatlab.core.resume_state import ResumeState
 from flatlab.core.run_records import RunRecords
 from flatlab.core.schema import OWN
+from flatlab.core.store import load_weights
 from flatlab.core.studies import studies
 from flatlab.core.user_code import called, function_of
 from flatlab.data._dataset import DataError
@@ -26,8 +27,8 @@ from flatlab.inputs.arguments import Arguments
 from flatlab.inputs.files import parts_of_data
 from flatlab.inputs.losses import with_options
 from flatlab.inputs.prepare import made_ready
+from flatlab.lab.kinds import RunningJob
 from flatlab.lab.tables.runs import of_networks
-from flatlab.measuring.dataset import Row
 from flatlab.measuring.evaluate import evaluate
 from flatlab.measuring.networks import Values, measure_each
 from flatlab.measuring.quantity import SampleSet
@@ -96,26 +97,50 @@ def table_of(
     return of_networks([*enumerate(rows)], records, about)
 
 
-def measured(settings: Mapping[str, Any], inputs: Any, device: str) -> Row:
-    """Some families on one network of a study, and what is known of it.
-
-    settings, inputs: those of a job of the workflow.
-    """
-    how = dict(settings)
+def measure_job(job: RunningJob) -> xr.Dataset:
+    """Some families on one network of a study, and what is known of it: a metric file."""
+    how = dict(job.params.settings)
     hyperparameters, data = how.pop("hyperparameters"), how.pop("data")
-    for name in ("content", "outcomes"):  # of a folder, for Snakemake alone; of the training
-        how.pop(name, None)
-    if "data" in inputs.keys():  # noqa: SIM118 - Snakemake's lists of names are no mappings
-        data = inputs.data
+    how.pop("content", None)  # of a folder, for Snakemake alone
+    trained_here = how.pop("outcomes", False)
+    if "data" in job.input.keys():  # noqa: SIM118 - Snakemake's lists of names are no mappings
+        data = job.input.data
     elif ":" not in data:
         data = str(studies()[how["study"]] / data)
     given, options = how.pop("arguments"), tuple(how.pop("options").items())
     arguments = Arguments(**{**given, "memory": given["memory"] or BUDGET})
-    changed = {"data": data, "arguments": arguments, "device": device, "options": options}
-    measurer = Measurer(Measurement(**{**how, **changed}))
-    network = measurer.network(Path(inputs.weights), hyperparameters)
-    (row,) = measure_each([inputs.weights], lambda _, about: measurer.values(network, about))
-    return row
+    changed = {"data": data, "arguments": arguments, "device": job.device, "options": options}
+    measurer, weights = Measurer(Measurement(**{**how, **changed})), job.input.weights
+    network = measurer.network(Path(weights), hyperparameters)
+    (row,) = measure_each([weights], lambda _, about: measurer.values(network, about))
+    if trained_here:  # its training has told some
+        row.about["outcomes"] = load_weights(weights)[1]["outcomes"]
+    return row.dataset
+
+
+def train_job(job: RunningJob) -> None:
+    """Train one run; `MeasureError` if the function returns no state dictionary of it."""
+    settings = job.params.settings
+    name, study = settings["function"], settings["study"]
+    function = function_of(name, "train", study)
+    result = called(function, "train", name, study, settings["arguments"])
+    state, outcomes = result if isinstance(result, tuple) and len(result) == 2 else (result, {})
+    tensors = state.values() if isinstance(state, Mapping) else ()
+    if not tensors or not all(isinstance(each, torch.Tensor) for each in tensors):
+        what = type(state).__name__
+        raise MeasureError(f"train {name} returned {what}; it must return model.state_dict()")
+    try:
+        numbers = {str(key): float(value) for key, value in dict(outcomes).items()}
+    except (TypeError, ValueError):
+        raise MeasureError(
+            f"train {name} returned outcomes {outcomes!r}; they must be numbers by name"
+        ) from None
+    narrow = torch.bfloat16  # which numpy lacks
+    arrays = {
+        str(key): (each.float() if each.dtype == narrow else each).numpy(force=True).copy()
+        for key, each in state.items()
+    }
+    job.save(weights=(arrays, {"outcomes": numbers}))
 
 
 class Measurer:
