@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.derivatives.per_sample.forward_pass import ForwardPass, Record
 from flatlab.derivatives.per_sample.hooks import Use
 from flatlab.derivatives.per_sample.probe import Findings
@@ -80,7 +80,7 @@ def drawn(
     how: dict[str, Any] = {"adaptive": adaptive, "size": size, "seed": seed}
     steps = ROUND * len(inputs)
     what = f"random directions for {len(inputs)} samples of {findings.outputs} outputs"
-    with Forecast(what, steps, progress) as forecast:
+    with ProgressBar(what, steps, progress) as forecast:
         squares = squares_along(model, inputs, findings, range(1), **how, tick=forecast.tick)
         while (error := _relative_error(squares, of)) > accuracy:
             have = len(squares.products)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.derivatives.checks.isolation import check_samples
 from flatlab.derivatives.per_sample.forward_pass import (
     EVERYTHING,
@@ -90,7 +90,7 @@ def derivatives(
     if not fits(findings, inputs, budget):
         return in_blocks(model, inputs, findings, wanted, budget, progress)
     parts: list[Derivatives] = []
-    with Forecast(f"derivatives of {len(inputs)} samples", len(inputs), progress) as forecast:
+    with ProgressBar(f"derivatives of {len(inputs)} samples", len(inputs), progress) as forecast:
         for chunk in inputs.split(batch_size or samples_at_a_time(findings, inputs, budget)):
             if parts:
                 record = ForwardPass(model, chunk, findings, wanted).rows()
@@ -221,7 +221,7 @@ def in_blocks(
     steps = len(inputs) * (blocks * (blocks + 1) // 2 if wanted.jacobian else blocks)
     what = f"derivatives of {outputs} outputs of {len(inputs)} samples in blocks of {rows}"
     parts = []
-    with Forecast(what, steps, progress) as forecast:
+    with ProgressBar(what, steps, progress) as forecast:
         for sample in inputs.split(1):
             part = Blocks(model, sample, findings, rows, forecast, wanted)
             parts.append(part.derivatives())
@@ -237,7 +237,7 @@ class Blocks:
         sample: Tensor,
         findings: Findings,
         rows: int,
-        forecast: Forecast,
+        forecast: ProgressBar,
         wanted: Wanted,
     ) -> None:
         """sample: (1, ...).  findings: of `checked_findings`.  rows: of a block.

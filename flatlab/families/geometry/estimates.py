@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.derivatives.estimates.random_directions import (
     HELD,
     ROUND,
@@ -30,7 +30,7 @@ from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.derivatives.per_sample.values import Derivatives, Layer
 from flatlab.families.geometry.values import Values, wanted_of
 from flatlab.losses._base import Loss
-from flatlab.measuring.quantity import Samples, Settings
+from flatlab.measuring.quantity import SampleSet, Settings
 
 ESTIMATED = (
     *("sharpness", "root_sharpness", "sharpness_per_sample", "sharpness_per_layer"),
@@ -87,7 +87,7 @@ class EstimatedValues(Values):
 
 def estimated(
     model: nn.Module,
-    samples: Samples,
+    samples: SampleSet,
     settings: Settings,
     findings: Findings,
     loss: Loss,
@@ -142,7 +142,7 @@ def _norms(
     size = settings.batch_size or samples_at_a_time(model, inputs, held // 2)
     steps = 10 * (1 + len(layers)) * -(-len(inputs) // size)
     what = f"largest singular values of {1 + len(layers)} Jacobians for {len(inputs)} samples"
-    with Forecast(what, steps, settings.progress) as forecast:
+    with ProgressBar(what, steps, settings.progress) as forecast:
         return norms_of_layers(
             model,
             inputs,

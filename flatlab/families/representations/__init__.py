@@ -23,7 +23,7 @@ from flatlab.derivatives.per_sample.probe import Findings, probe
 from flatlab.families.representations.bounds import Bounds, readout_of, reason_against
 from flatlab.families.representations.classes import Classes, collapse_within, linear_shares
 from flatlab.families.representations.local import Local, estimated_compression, exact_compression
-from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings, chen2026
+from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings, chen2026
 
 SAMPLE, LAYER, BOTH = ("sample",), ("layer",), ("sample", "layer")
 SENSITIVITY = "layer input/input"
@@ -192,7 +192,7 @@ class Options(Strict, frozen=True):
     ] = "all"
 
 
-def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measured:
     """All quantities on one sample set.
 
     Raises `MeasureError` where a part that is named cannot be had: bounds where the first layer
@@ -232,7 +232,7 @@ class _Measurement:
     """The parts that are wanted, of one network on one sample set."""
 
     def __init__(
-        self, model: nn.Module, samples: Samples, settings: Settings, findings: Findings
+        self, model: nn.Module, samples: SampleSet, settings: Settings, findings: Findings
     ) -> None:
         self.model, self.samples, self.settings, self.findings = model, samples, settings, findings
         self.options: Options = settings.options

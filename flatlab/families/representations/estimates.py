@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.derivatives.estimates.random_directions import jackknife
 from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
 from flatlab.derivatives.jacobians.golub_kahan import (
@@ -74,7 +74,7 @@ def estimates(
     """
     numbers = BLOCK * findings.numbers * inputs.element_size()
     seed, size = settings.seed, settings.batch_size or max(1, BYTES // numbers)
-    with Forecast("random directions", len(inputs), settings.progress) as forecast:
+    with ProgressBar("random directions", len(inputs), settings.progress) as forecast:
         blocks = [_block(maps, inputs, head, seed, 0, size, forecast)]
         values, errors = torch.stack([blocks[0].squares, blocks[0].dimensions], 1)
         own = [name in maps.unchanged for name in maps.modules]  # where both are known
@@ -108,7 +108,7 @@ def _block(
     seed: int,
     number: int,
     size: int,
-    forecast: Forecast,
+    forecast: ProgressBar,
 ) -> Estimates:
     grams, seen, starts = [], [], []
     for first in range(0, len(inputs), size):
@@ -239,7 +239,7 @@ def largest(
     """
     columns = []
     others = len(maps.modules) - len({*maps.modules} & {*maps.unchanged})
-    with Forecast("norms of layers", TYPICAL * len(inputs) * others, progress) as forecast:
+    with ProgressBar("norms of layers", TYPICAL * len(inputs) * others, progress) as forecast:
         for (name, module), start in zip(maps.modules.items(), starts, strict=True):
             if name in maps.unchanged:
                 one = torch.ones(len(inputs), dtype=torch.float64, device=inputs.device)
@@ -266,7 +266,7 @@ def _of_layer(
     inputs: Tensor,
     starts: Tensor,
     accuracy: float,
-    forecast: Forecast,
+    forecast: ProgressBar,
 ) -> Tensor:
     """The fields of `Largest`: (2, samples)."""
     size = samples_at_a_time(features, inputs)

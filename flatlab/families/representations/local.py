@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
 from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.derivatives.per_sample.singular_values import CONDITION, exact_values, singular_values
@@ -159,7 +159,7 @@ def spectra(
     each = len(basis) * findings.numbers * inputs.element_size()
     size = settings.batch_size or max(1, min(len(inputs), BYTES // each))
     steps = len(inputs) * len(maps.modules)
-    with Forecast(f"spectra of all layers ({REMEDY})", steps, settings.progress) as forecast:
+    with ProgressBar(f"spectra of all layers ({REMEDY})", steps, settings.progress) as forecast:
         for chunk in inputs.split(size):
             jacobians = _jacobians(maps, chunk, findings, basis)
             of_layers = []
