@@ -144,7 +144,6 @@ def jacobians_of_outputs(
 ) -> tuple[dict[str, Tensor], Tensor, set[str]]:
     """J^l of each layer, (samples, N, M_l), J, and the layers whose input is x itself.
 
-    model: the network, each sample on its own.
     x: (samples, ...).
     modules: the layers, by name.
     """

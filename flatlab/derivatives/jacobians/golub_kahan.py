@@ -115,7 +115,6 @@ def largest_singular_values(
     in_the_mean: stop when the mean over the samples changes by less than the tolerance.
     by_residual: the residual itself must be within the tolerance, not the error that follows, and
         the value must have settled to the square of the tolerance for two iterations.
-    tick: called after each iteration.
 
     With r the relative residual and g the relative distance to the second Ritz value, the error is
     at most about min(r, r^2/g). Because early Ritz values may miss larger ones, the value must also
@@ -233,7 +232,6 @@ def secant_slopes(
     lr: learning rate of Adam.
     steps: of Adam.
     seed: of the start.
-    tick: called after each step.
 
     This slope of a secant exceeds ||J||_2 if f is steeper elsewhere, and is smaller if d is long
     and f bends. Source: chen2026 Eq. 58; the defaults are those of the authors' code.

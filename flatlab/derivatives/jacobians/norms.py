@@ -178,14 +178,10 @@ def norms_of_layers(
 ) -> NormsOfLayers:
     """||J||_2 and ||J^l||_2 by Golub-Kahan bidiagonalization, stopped on its residual.
 
-    model: maps (batch, ...) to (batch, N), each sample on its own.
-    inputs: (samples, ...), with the model's dtype and on its device.
     findings: of `checked_findings`.
     layers: those wanted, of `findings.layers`.
     residual: wanted.
-    size: samples at a time.
     seed: of the start of the last layer.
-    tick: called at each product.
 
     From the last layer to the first, each starts from the left singular vector of the one behind
     it, which is a similar direction of the outputs, and from a part of a random one.
