@@ -10,13 +10,13 @@ import scipy.sparse.linalg
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.autograd.graph import get_gradient_edge
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from flatlab.core.errors import MeasureError
-from flatlab.derivatives.jacobians.golub_kahan import KEPT, largest_singular_values
+from flatlab.derivatives.jacobians.golub_kahan import PathJacobian, largest_singular_values
 from flatlab.derivatives.per_sample.convolution import CONVOLUTIONS, padded
-from flatlab.derivatives.per_sample.hooks import pulled_back, recorded
+from flatlab.derivatives.per_sample.hooks import recorded
 from flatlab.derivatives.per_sample.probe import Findings, reading, run
 from flatlab.derivatives.second_order.second_pass import SecondPass
 
@@ -117,41 +117,6 @@ WANDERING = 0.1
 """The share of a random direction in a start from a known one, lest it miss a larger value."""
 MOST = 100
 """Iterations of Golub and Kahan."""
-
-
-class PathJacobian:
-    """J of each sample in what lies at some edges of a graph, as two linear maps.
-
-    J v is the derivative of the linear map u -> J^T u, as in `golub_kahan.Jacobian`.
-    """
-
-    def __init__(
-        self,
-        outputs: Tensor,
-        edges: Sequence[GradientEdge],
-        dual: Tensor,
-        pulled: Sequence[Tensor],
-        tick: Callable[[], None],
-    ) -> None:
-        """outputs: (samples, N).  edges: whose derivatives J has.  pulled: J^T dual at them."""
-        self.outputs, self.edges, self.dual, self.pulled = outputs, edges, dual, pulled
-        self.tick = tick
-
-    def transposed_times(self, u: Tensor) -> Tensor:
-        self.tick()
-        rows = pulled_back(self.outputs, self.edges, u)
-        return torch.cat([row.reshape(len(u), -1) for row in rows], 1)
-
-    def times(self, v: Tensor) -> Tensor:
-        self.tick()
-        parts = v.split([pulled.numel() // len(v) for pulled in self.pulled], 1)
-        moving = [(p, w.view_as(p)) for p, w in zip(self.pulled, parts, strict=True)]
-        moving = [(p, w) for p, w in moving if p.requires_grad]
-        if not moving:  # the outputs do not depend on it
-            return torch.zeros_like(self.outputs)
-        along, weights = zip(*moving, strict=True)
-        (forth,) = torch.autograd.grad(along, self.dual, weights, **KEPT)
-        return forth.detach()
 
 
 @dataclass(frozen=True)
