@@ -2,7 +2,7 @@
 # make papers the same for all papers
 # make test   set up or reuse it and run the tests: 13 minutes on two idle cores
 # make test-all  these and the long ones: random kills, further variants, and a real Slurm where one can be started
-# make lint   formatting, types, import rules, workflow lint, and how much there is
+# make lint   formatting, types, import rules, workflow lint, prose, and how much there is
 # make bench  what is fast, as ratios measured in one run
 # make peers  what other libraries do, tried; installs those of envs/bench.in, with which `make bench` then compares as well
 # make gpu    on a machine with a GPU: the tests that need one, and its benchmark; ten minutes (FAKE=1: without one)
@@ -56,6 +56,7 @@ lint: $(READY)
 	@$(PYTHON) -m snakefmt --check Snakefile rules
 	@$(PYTHON) -m snakemake --lint
 	@$(PYTHON) -m tools.count --check
+	@$(PYTHON) -m tools.prose
 
 format: $(READY)
 	@$(PYTHON) -m ruff format .

@@ -39,6 +39,7 @@ sphinx_gallery_conf = {
     "doc_module": ("flatlab",),
     "download_all_examples": False,
     "show_memory": False,
+    "write_computation_times": False,  # its page loads scripts from other machines
     "min_reported_time": 1e9,  # times differ from build to build
     "show_signature": False,
     "within_subsection_order": "FileNameSortKey",

@@ -4,9 +4,7 @@ quantities: KEY  the measures of a family with an example; measures: all of them
 commands         the help of every command; keys: that of the keys of experiments
 """
 
-import contextlib
 import html
-import io
 import os
 import re
 from collections.abc import Iterator
@@ -16,10 +14,20 @@ from sphinx.application import Sphinx
 
 from flatlab.cli import _main
 from flatlab.core.registry import imported, keys_of
+from flatlab.lab import plan
 
 SIGNS = {
     **{"||": "‖", "sqrt(": "√(", "dtheta": "dθ", "theta": "θ", "sigma": "σ", "Gamma": "Γ"},
-    **{"kappa": "κ", "^-2": "⁻²", "^2N": "^(2N)", "^2": "²", "^T": "ᵀ", "<=": "≤", ">=": "≥"},
+    **{
+        "kappa": "κ",
+        "lambda": "λ",
+        "^-2": "⁻²",
+        "^2N": "^(2N)",
+        "^2": "²",
+        "^T": "ᵀ",
+        "<=": "≤",
+        ">=": "≥",
+    },
 }
 MARK = re.compile(r"<!-- (quantities|measures|commands|keys)(?:: (\S+))? -->")
 
@@ -85,13 +93,13 @@ def commands() -> str:
 
 
 def keys() -> str:
-    """What `flatlab experiments --keys` prints, a section for each kind."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        _main.main(["experiments", "--keys"])
-    first, *kinds = re.split(r"^(?=Keys of )", printed.getvalue(), flags=re.MULTILINE)
-    sections = (kind.partition("\n") for kind in kinds)
-    blocks = (
-        f"## {head.rstrip(':')}\n\n```text\n{rest.strip()}\n```" for head, _, rest in sections
-    )
-    return "\n\n".join([first.strip(), *blocks])
+    """What `flatlab experiments --keys` prints, a table for each section of each kind."""
+    lines = []
+    for kind, sections in plan.keys_of_kinds().items():
+        lines += [f"## {kind}"]
+        for section, rows in sections.items():
+            lines += [f"### {section}", "| key | type | meaning |\n|---|---|---|"] if rows else []
+            cells = ([cell.replace("|", "\\|") for cell in row] for row in rows)
+            lines += ["\n".join(f"| `{name}` | {kind} | {told} |" for name, kind, told in cells)]
+    text = "\n\n".join(lines)
+    return text.replace("|---|\n\n|", "|---|\n|")

@@ -24,12 +24,11 @@ model = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.L
 # One measurement
 # ---------------
 # ``flatlab.measure`` takes a network and samples. It leaves the network as it was and returns an
-# xarray dataset. Without ``families`` it has the measure family *geometry*: sharpness, sensitivity
-# and the bounds between them, all of them exact.
+# xarray dataset, which prints its measures with units and definitions. Without ``families`` it has
+# the measure family *geometry*: sharpness, sensitivity and the bounds between them.
 
 report = flatlab.measure(model, x[:200])
-for name in ("sharpness", "mls", "local_dimension"):
-    print(f"{name:16}{float(report[name]):8.2f}  {report[name].attrs['long_name']}")
+print(report)
 
 # %%
 # ``sharpness`` is how fast the outputs change with the weights, ``mls`` how fast they change with

@@ -60,5 +60,5 @@ plt.show()
 # Now edit: another ``lr`` in the experiment trains its networks and no others; another title in
 # ``figures.py`` draws one figure.
 #
-# Where to go on: :doc:`/studies` says how to add an experiment, a figure, a claim, a data set, an
-# architecture or a measure, each with an example.
+# Where to go on: :doc:`/studies` adds an experiment, a figure, a claim, a data set, an architecture
+# and a measure, each with an example.

@@ -48,12 +48,11 @@ def landscape(
     """The loss of a network along a line, or on a plane.
 
     model: the network, at the origin; it is left as it was.
-    inputs, targets, loss: those of `flatlab.measure`.
-    along: `random`, normalized by filters: 1 is a direction as long as the network, filter by
-        filter; `eigenvectors` of the largest eigenvalues of the Hessian, of length 1; or one or two
-        other networks: on a line they are at 0 and 1; on a plane through three, the first axis
-        leads to the second network, which is at (1, 0), and the second axis is orthogonal and as
-        long as the first.
+    inputs, targets, loss: as for `flatlab.measure`.
+    along: `random`: directions as long as the network, filter by filter. `eigenvectors` of the
+        largest eigenvalues of the Hessian, of length 1. Or one or two other networks: one is at 1
+        on the line. Of two, the first is at (1, 0) of the plane through all three, whose second
+        axis is orthogonal and as long.
     dimensions: 1 or 2, of `random` and `eigenvectors`; two networks have a line, three a plane.
     span: the ends of all axes; None: -1 to 1, and -0.5 to 1.5 with other networks.
     points: on each axis.
@@ -61,7 +60,7 @@ def landscape(
         statistics of all the samples at once.
     progress: show a bar.
     arguments:
-    options: those of the loss.
+    options: options of the loss.
 
     Returns a dataset with the dimensions `first` and, of a plane, `second`, and `loss` and, where
     there are classes, `accuracy` on them; `network_first` and `network_second` are where the
@@ -137,11 +136,11 @@ def barriers(
     points: on each line, ends included.
     inputs, targets, batch_norm, loss, progress: as for `landscape`.
     arguments:
-    options: those of the loss.
+    options: options of the loss.
 
     Returns a dataset with dimensions `network` and `other`. `barrier` is the largest excess of the
     loss over the line between the losses of both networks (Frankle et al., 2020; Entezari et al.,
-    2022), 0 where there is none; `highest_at` is where on the line it is.
+    2022), or 0; `highest_at` is where on the line it is.
     """
     if len(networks) < 2:
         raise MeasureError(f"barriers are between networks, and there are {len(networks)}")

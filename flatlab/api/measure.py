@@ -10,6 +10,7 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
+from flatlab.api.printed import Report
 from flatlab.core.errors import MeasureError, is_device_failure
 from flatlab.core.forecast import Forecast, duration
 from flatlab.core.options import checked, options_of
@@ -66,38 +67,35 @@ def measure(
 
     model: maps (batch, ...) to (batch, N), each sample on its own: in evaluation mode where it
         has batch norm or dropout. It is left exactly as it was. Outputs may also be (batch,),
-        (batch, positions, classes) or (batch, classes, height, width): f is then the vector of all
-        of them that count, and the loss the mean over these positions of all samples together.
-    inputs: (n, ...), numbers; for `geometry`, `jacobian`, `flatness`, and families that need no
-        derivatives with respect to them, such as `hessian`, also tokens. Or a
-        tuple or dictionary of several inputs, a dataset, or a loader: any iterable of batches, that
-        are tuples with targets last, or dictionaries or objects with `labels` or `targets`.
+        (batch, positions, classes) or (batch, classes, height, width). f is then the vector of all
+        outputs that count, and the loss the mean over these positions of all samples.
+    inputs: (n, ...), numbers or tokens; a tuple or dictionary of several inputs; a dataset; or a
+        loader. A loader is any iterable of batches: tuples with targets last, or dictionaries or
+        objects with `labels` or `targets`.
     targets: (n,) classes or (n, N) values, for the families that need them. Classes are integers
         of any width, booleans, or (n, N) integers of which one is 1. Batches bring their own.
-    families: files of flatlab/families, or "all": those that can be had of this network with these
-        samples; the attribute `left_out` says why others cannot. A quantity that several of them
-        have is that of the first one; "all" takes exact ones before estimates. One that has a name
-        in common with a quantity of other units has the family's name in front.
-    loss: a file of flatlab/losses, for quantities of a loss; or a function of outputs and targets
-        that is a mean or a sum over samples, for quantities that need no closed form of it.
+    families: files of flatlab/families, or "all" that these samples admit; the attribute `left_out`
+        says why others are missing. Of a quantity in several families the first one counts; "all"
+        takes exact ones before estimates. If units differ, the family's name stands in front.
+    loss: a file of flatlab/losses, or a function of outputs and targets. A function is a mean or a
+        sum over samples, and serves quantities that need no closed form.
     progress: show a bar.
     initial: the network before training, or its state dictionary, for distances from it.
-    starts: a dictionary, empty at first, in which families keep what they can start from when the
-        same network is measured on the same samples with other weights: eigenvectors, with
-        warm_start=True, and that its derivatives have been checked.
+    starts: a dictionary, empty at first. Families keep there what a later measurement can start
+        from: eigenvectors, with warm_start=True, and that derivatives have been checked.
     arguments:
-    options: those of the families and of the loss, for example costly=["operator-norm"] of
+    options: options of the families and of the loss, for example costly=["operator-norm"] of
         `geometry`, rho=0.01 of `adaptive`, label_smoothing=0.1 or class_weights of the loss
         "cross-entropy". `flatlab measure --help` lists them.
 
-    A network of many outputs: accuracy="auto", the default, is exact where the derivatives of a
-    sample fit in `memory`, and otherwise estimates with a relative standard error of 0.02 of random
-    directions, which is written beside each value under its name and `_error`; a warning says so.
-    accuracy=0.02 always estimates; accuracy="exact" computes all outputs in blocks.
+    accuracy="auto", the default, is exact where the derivatives of a sample fit in `memory`.
+    Otherwise it estimates, with a warning, to a relative standard error of 0.02, which stands next
+    to each value as `<name>_error`. accuracy=0.02 always estimates; accuracy="exact" computes all
+    outputs in blocks.
 
-    Returns a dataset with dimensions `sample` and `layer` (names as in `named_modules`); each
-    variable has `long_name`, `units` and `source`. Raises `MeasureError` where nothing exact can
-    be had; the message says what to do.
+    Returns a dataset, which prints on a screen, with dimensions `sample` and `layer` (names as in
+    `named_modules`); each variable has `long_name`, `units` and `source`. Raises `MeasureError`
+    where nothing exact can be had; the message says what to do.
 
     >>> import torch, flatlab
     >>> network = torch.nn.Linear(3, 2, bias=False).double()
@@ -121,7 +119,7 @@ def measure(
     if not isinstance(loss, str):
         loss = getattr(loss, "__name__", type(loss).__name__)
     ignored = {"samples_ignored": ready.ignored} if ready.ignored else {}
-    return report.assign_attrs(loss=loss, **ignored)
+    return Report(report.data_vars, report.coords, {**report.attrs, "loss": loss, **ignored})
 
 
 def _takes_tokens(family: str, model: nn.Module) -> bool:

@@ -31,12 +31,12 @@ SAMPLES = 64
 class Tracker:
     """Measures a network every so many steps of its training, always on the same samples.
 
-    A run with a tracker and one without end with the same weights, byte for byte: mode, gradients,
-    buffers and random streams are left as they were. Iterations start from the eigenvectors of the
+    The training ends with the same weights as without it, byte for byte: mode, gradients, buffers
+    and random streams are left as they were. Iterations start from the eigenvectors of the
     measurement before; derivatives are checked at the first measurement.
 
     model: the network, in training; it is measured in evaluation mode.
-    inputs, targets: those of `flatlab.measure`; a loader is read once, here.
+    inputs, targets: as for `flatlab.measure`; a loader is read once, here.
     every: steps from one measurement to the next.
     families: files of flatlab/families; None: what is cheap, `CHEAP` of `spectrum`: the largest
         eigenvalue of the Hessian with a residual of 1 %, on 64 samples unless `samples` is given.

@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from flatlab import __version__
-from flatlab.cli import _text as text
+from flatlab.core import text
 from flatlab.core.registry import assignments, syntax
 from flatlab.core.schema import Refusal
 from flatlab.lab import plan

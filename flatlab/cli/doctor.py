@@ -22,8 +22,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from flatlab import __version__
-from flatlab.cli import _text as text
 from flatlab.cli._main import WIDTH, load_plan
+from flatlab.core import text
 from flatlab.core.registry import PACKAGE, assignments, path_of
 from flatlab.lab import plan
 

@@ -3,8 +3,8 @@
 import argparse
 from collections.abc import Sequence
 
-from flatlab.cli import _text as text
 from flatlab.cli._main import add_device, add_scale, load_plan
+from flatlab.core import text
 from flatlab.lab import plan
 
 GROUP = "Plan and run"

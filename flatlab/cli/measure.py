@@ -13,10 +13,9 @@ from typing import Any, get_args
 
 import yaml
 
-from flatlab.cli import _text as text
 from flatlab.cli._main import WIDTH
 from flatlab.cli.show import print_dataset
-from flatlab.core import store
+from flatlab.core import store, text
 from flatlab.core.run_records import read_records
 from flatlab.core.schema import convert, describe
 from flatlab.inputs.arguments import Arguments, options_in_measurement
@@ -197,10 +196,10 @@ class _HelpOptions(argparse.Action):
 
 def _data_help() -> str:
     return (
-        "a file .npz, .npy, .csv or .safetensors with inputs (several under the names of the "
-        "network's arguments) and targets, perhaps in parts x_train and x_test; a folder or "
-        "archive of images, by class where targets are needed; a function that returns arrays or "
-        f"loaders; or a data set ({_known('data')})"
+        "where samples come from. A file .npz, .npy, .csv or .safetensors with inputs and targets, "
+        "perhaps in parts x_train and x_test. Several inputs have the names of the network's "
+        "arguments. A folder or archive of images, by class where targets are needed. A function "
+        f"that returns arrays or loaders. Or a data set ({_known('data')})"
     )
 
 

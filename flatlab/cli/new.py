@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from flatlab.cli import _text as text
+from flatlab.core import text
 from flatlab.core.schema import PlanError
 from flatlab.core.studies import PACKAGE, check_name, key_of, workflow_folder
 

@@ -1,6 +1,6 @@
 """Copy built results to results/published/, which the site shows.
 
-`--again` publishes the figures and verdicts that `snakemake published` has computed anew from the
+`--again` publishes the figures and verdicts that `snakemake published` has computed again from the
 published tables, after statistics, claims or drawing have changed.
 """
 
@@ -18,7 +18,7 @@ GROUP = "Maintain this repository"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_ = "experiments, figures or papers; by default everything that is built"
     parser.add_argument("name", nargs="*", help=help_)
-    help_ = "what is computed anew from published tables, at all scales or at --scale"
+    help_ = "what is computed again from published tables, at all scales or at --scale"
     parser.add_argument("--again", action="store_true", help=help_)
     add_scale(parser)
 
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.again:
         if options.name:
-            raise plan.PlanError("--again takes no names: it publishes all figures anew")
+            raise plan.PlanError("--again takes no names: it publishes all figures again")
         files = publish_redrawn(options.scale)
     else:
         chosen = load_plan(options.scale)

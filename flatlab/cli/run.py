@@ -1,7 +1,7 @@
 """Train and measure packs of an experiment without Snakemake.
 
-For a machine with a GPU but no Snakemake, and for debugging. The files are those of the workflow,
-which uses them as if it had made them.
+For a machine with a GPU but no Snakemake, and for debugging. The workflow uses the files as if it
+had made them.
 """
 
 import argparse

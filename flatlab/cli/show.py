@@ -13,8 +13,7 @@ import numpy as np
 import xarray as xr
 import yaml
 
-from flatlab.cli import _text as text
-from flatlab.core import store
+from flatlab.core import store, text
 from flatlab.core.registry import assignments, path_of
 from flatlab.lab import plan
 

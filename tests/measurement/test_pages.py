@@ -48,6 +48,13 @@ def test_the_script_of_the_readme_prints_what_stands_there(capsys):
         assert same or float(here) == pytest.approx(float(there), rel=0.05, abs=0.02)
 
 
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "results/README.md"])
+def test_links_of_pages_outside_the_site_lead_somewhere(name):
+    page = DOCS.parent / name
+    links = re.findall(r"\]\(([^)#:]+)[^)]*\)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
 def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
     text = "".join(page.read_text() for page in PAGES)
     geometry = FAMILIES["geometry"]

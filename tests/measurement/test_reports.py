@@ -1,12 +1,12 @@
 """The numbers and the words of a report, and what a measurement leaves as it was."""
 
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 import torch
-import xarray as xr
 from torch import nn
 
 import flatlab
@@ -169,11 +169,23 @@ def test_the_dataset_says_how_it_was_made(report):
     }
 
 
+def test_a_report_prints_on_a_screen_with_errors_beside_values_and_nothing_that_is_empty(
+    network, inputs
+):
+    text = repr(flatlab.measure(network, inputs, accuracy=0.1))
+    assert len(text.splitlines()) <= 40
+    assert max(map(len, text.splitlines())) <= 100
+    assert "Sequential on 11 samples: geometry, half-mse, float64" in text
+    assert re.search(r"sharpness +[0-9.e+]+ ± [0-9.e+]+ +output\^2/parameter\^2", text)
+    assert "parameters_unused" not in text
+    assert "parameters_frozen: 6.bias" in text
+
+
 def test_the_dataset_survives_a_file_unchanged(report, tmp_path):
     path = tmp_path / "report.zarr.zip"
     store.save_dataset(path, report)
     loaded = store.load_dataset(path)
-    xr.testing.assert_identical(loaded, report[sorted(report.data_vars)])
+    assert loaded.identical(report[sorted(report.data_vars)])
     assert loaded.attrs == report.attrs
     store.save_dataset(tmp_path / "again.zarr.zip", report)
     assert (tmp_path / "again.zarr.zip").read_bytes() == path.read_bytes()
