@@ -30,7 +30,7 @@ from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.derivatives.per_sample.values import Derivatives, Layer
 from flatlab.families.geometry.values import Values, wanted_of
 from flatlab.losses._base import Loss
-from flatlab.measuring.quantity import Samples, Settings
+from flatlab.measuring.quantity import SampleSet, Settings
 
 ESTIMATED = (
     *("sharpness", "root_sharpness", "sharpness_per_sample", "sharpness_per_layer"),
@@ -87,7 +87,7 @@ class EstimatedValues(Values):
 
 def estimated(
     model: nn.Module,
-    samples: Samples,
+    samples: SampleSet,
     settings: Settings,
     findings: Findings,
     loss: Loss,
