@@ -6,9 +6,9 @@ convolutional ones, where weights are shared, they are proxies.
 
 import numpy as np
 
-from flatlab.lab.claims.result_tables import ResultTables
 from flatlab.lab.tables.curves import Curves, Window
 from flatlab.lab.tables.eligibility import estimate, finite_rows, require
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.lab.tables.selection import INTERPOLATES
 from flatlab.papers.chen2026.claims_trends import (
     DURING,
