@@ -371,6 +371,6 @@ CLAIMS(
     "each over its width",
     "Prop. F.2, F.8, 3.4, 3.6",
     "elementwise-adaptive sharpness upper-bounds input-invariant MLS",
-    "theorem-invariant",
+    "inequalities",
     nature="theorem",
 )(lambda e: of_perceptrons(e, INEQUALITIES))

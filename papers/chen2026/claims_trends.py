@@ -43,6 +43,9 @@ QUANTITIES = {
     "NMLS bound": "nmls_bound",
     "bound C": "bound_c",
     "test loss": "test_loss",
+    "partial sharpness": "root sharpness_per_layer[0]",
+    "adaptive sharpness": "elementwise_adaptive_trace",
+    "normalized MLS": "normalized_mls",
 }
 """The papers' words for the columns of the tables."""
 
