@@ -6,13 +6,20 @@ ten have no interval.
 """
 
 import argparse
+from collections.abc import Iterator, Mapping
 from math import isnan
 from pathlib import Path
 
+import pandas as pd
+import xarray as xr
+
 from flatlab.core import store, text
+from flatlab.lab import plan
 
 GROUP = "Look at results"
 INTERVALS = "intervals hold for all measures of a block at once; fewer than ten networks have none"
+COMPARED = ("data", "split", "sample_seed", "scaling", "loss", "precision", "flatlab_version")
+"""Attributes in which reports agree if their numbers can be compared."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,3 +59,79 @@ def run(options: argparse.Namespace) -> int:
         store.replace(options.out, frame.to_csv(index=False).encode())
         print(f"\nwritten to {options.out}")
     return 0
+
+
+def add_arguments_rank(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("report", nargs="+", type=Path, help="files that `flatlab measure --out` has written")
+    help_ = "by default all single numbers that a paper defines"
+    add("--quantity", nargs="+", metavar="NAME", help=help_)
+    add("--by", metavar="NAME", help="order the networks by this quantity, the smallest first")
+    add("--out", type=Path, metavar="FILE.csv", help="file for the values and ranks")
+
+
+def run_rank(options: argparse.Namespace) -> int:
+    """Put reports of `flatlab measure` side by side, and rank the networks by each quantity.
+
+    Ranks are from the smallest value, 1, to the largest; equal values share the mean of theirs.
+    """
+    if len(options.report) < 2:
+        raise plan.PlanError("flatlab rank needs at least two reports")
+    reports = dict(zip(_names(options.report), map(_report, options.report), strict=True))
+    numbers = pd.DataFrame(
+        {
+            name: {str(key): float(each) for key, each in report.items() if not each.dims}
+            for name, report in reports.items()
+        }
+    )
+    for asked in [*(options.quantity or []), *([options.by] if options.by else [])]:
+        if asked not in numbers.index:
+            raise plan.PlanError(f"no report has {asked!r}; {plan.closest(asked, numbers.index)}")
+    if options.by:
+        numbers = numbers[numbers.loc[options.by].sort_values(kind="stable").index]
+    # Standard errors, residuals and the like, which no paper defines, are nothing to rank by.
+    defined = {key for each in reports.values() for key in each if each[key].attrs.get("source")}
+    values = numbers.loc[options.quantity or [key for key in numbers.index if key in defined]]
+    ranks = values.rank(axis="columns")
+    cells = (
+        (key, *(f"{value:.5g} ({rank:g})" for value, rank in zip(row, ranks.loc[key], strict=True)))
+        for key, row in zip(values.index, values.to_numpy(), strict=True)
+    )
+    print(text.table("<" + ">" * len(reports), ("quantity (rank)", *values), *cells))
+    for sentence in _differences(reports):
+        print(f"\n{sentence}")
+    if options.out:
+        frame = values.T.melt(var_name="quantity", ignore_index=False).reset_index(names="network")
+        frame["rank"] = ranks.T.melt()["value"]
+        columns = ["quantity", "network", "value", "rank"]
+        store.replace(options.out, frame[columns].to_csv(index=False).encode())
+    return 0
+
+
+def _report(path: Path) -> xr.Dataset:
+    report = store.load_dataset(path)
+    if "run" in report.dims:
+        raise plan.PlanError(f"{path} is the table of an experiment, not a report of one network")
+    return report
+
+
+def _names(paths: list[Path]) -> list[str]:
+    """File names without endings, with as many folders as it takes to tell them apart."""
+    stems = [path.with_name(path.name.removesuffix(".zarr.zip")) for path in paths]
+    for count in range(1, max(len(stem.parts) for stem in stems) + 1):
+        names = ["/".join(stem.parts[-count:]) for stem in stems]
+        if len({*names}) == len(names):
+            return names
+    raise plan.PlanError("flatlab rank needs different reports; one is given twice")
+
+
+def _differences(reports: Mapping[str, xr.Dataset]) -> Iterator[str]:
+    """Why the numbers of the reports may not be comparable, in sentences."""
+    for key in (*COMPARED, "sample"):
+        told = {
+            name: str(each.sizes.get(key) if key == "sample" else each.attrs.get(key, "unknown"))
+            for name, each in reports.items()
+        }
+        if len({*told.values()}) > 1:
+            what = "as many samples" if key == "sample" else f"the same {key.replace('_', ' ')}"
+            yield f"not {what}: {', '.join(f'{name} {value}' for name, value in told.items())}"

@@ -16,8 +16,7 @@ from typing import Any
 
 from flatlab.core import store
 from flatlab.core.schema import PlanError, closest
-from flatlab.lab.plan.declarations import Declaration
-from flatlab.lab.plan.templates import Intervals, Matrix, Pairs, Sweep
+from flatlab.lab.plan.declarations import Declaration, Intervals, Matrix, Pairs, Sweep
 
 GROUP = "Look at results"
 OF_REPORTS = ("layers", "spectrum", "density", "landscape", "barriers", "run")

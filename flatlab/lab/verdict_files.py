@@ -50,6 +50,7 @@ class ClaimRecord(TypedDict):
     p: two-sided; null where nothing was tested.
     thresholds: the verdicts with other thresholds.
     evidence: the numbers.
+    readings: see `Claim`; of claims that have any.
     """
 
     id: str
@@ -65,6 +66,7 @@ class ClaimRecord(TypedDict):
     p: float | None
     thresholds: list[dict[str, Any]]
     evidence: list[EvidenceEntry]
+    readings: NotRequired[dict[str, str]]
 
 
 class FigureVerdicts(TypedDict):
@@ -73,11 +75,13 @@ class FigureVerdicts(TypedDict):
     target: the figure.
     claims: those about it.
     tables: attributes by experiment.
+    readings: what the claims are judged under, see `flatlab.lab.claims.reading`.
     """
 
     target: str
     claims: list[ClaimRecord]
     tables: dict[str, dict[str, Any]]
+    readings: NotRequired[dict[str, dict[str, Any]]]
 
 
 def read_verdicts(path: str | Path) -> FigureVerdicts:

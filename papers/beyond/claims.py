@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from flatlab.lab.claims.registry import Claims
 from flatlab.lab.claims.result_tables import ResultTables
 from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS, require
 from flatlab.papers.beyond import _bottleneck as bottleneck
@@ -23,6 +24,7 @@ from flatlab.papers.beyond.claims_depth import DEPTH
 from flatlab.papers.beyond.claims_drawn import DRAWN
 from flatlab.papers.beyond.claims_joint import BEFORE, S, tau
 from flatlab.papers.beyond.claims_joint import CLAIMS as JOINT
+from flatlab.papers.chen2026.readings import READINGS
 from flatlab.stats.estimate import Array
 from flatlab.stats.trends import median_below
 from flatlab.stats.verdict import Verdict, every, theorem
@@ -297,4 +299,5 @@ def _(networks: BottleneckNetworks, limit: float) -> Verdict:
     return verdict.reporting(*chain.from_iterable(both))
 
 
-CLAIMS = JOINT | DENSE | DRAWN | DEPTH
+CLAIMS = Claims("beyond", READINGS)
+CLAIMS.update(JOINT | DENSE | DRAWN | DEPTH)

@@ -19,9 +19,8 @@ checkpoints there. The checkpoints of one network are no independent data: inter
 networks.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from flatlab.lab.claims.claim import Claim
@@ -30,12 +29,12 @@ from flatlab.lab.claims.result_tables import ResultTables
 from flatlab.lab.tables.curves import Curves, Window
 from flatlab.papers.beyond import _dense as dense
 from flatlab.papers.beyond._dense import GRID, SPARSE
-from flatlab.papers.beyond._time_weights import Time
 from flatlab.papers.beyond.claims_joint import BEFORE
 from flatlab.papers.chen2024.claims import CLAIMS as CHEN2024
 from flatlab.papers.chen2026 import claims_trends as chen
 from flatlab.papers.chen2026.claims import CLAIMS as CHEN2026
 from flatlab.stats.estimate import Estimate
+from flatlab.stats.time_weights import Weight
 from flatlab.stats.verdict import Verdict, every
 
 DENSE = Claims("beyond")
@@ -46,7 +45,7 @@ Setting = Mapping[str, float]
 SLOW, CENTRAL, FAST = chen.RATES
 SMALL, LARGE = chen.BATCHES[0], chen.BATCHES[-1]
 FOUR = (SLOW, CENTRAL, FAST, LARGE)
-WEIGHTS: dict[Time, tuple[str, str]] = {
+WEIGHTS: dict[Weight, tuple[str, str]] = {
     "iterations": ("", "each checkpoint weighted by its iterations"),
     "log": ("-log", "each checkpoint weighted by the logarithm of its iterations"),
 }
@@ -71,7 +70,7 @@ def named(setting: Setting) -> str:
     return f"{setting['lr']:g}, {setting['batch_size']:g}"
 
 
-def keeps_its_sign(word: str, by: Time) -> None:
+def keeps_its_sign(word: str, by: Weight) -> None:
     """Sharpness and a quantity after interpolation: the sign of the sparse checkpoints."""
     variant, weighted = WEIGHTS[by]
     judged = LINES[word]
@@ -96,7 +95,7 @@ def keeps_its_sign(word: str, by: Time) -> None:
         return verdict.reporting(*(rho(setting).report() for setting in reported))
 
 
-def small_batches(by: Time) -> None:
+def small_batches(by: Weight) -> None:
     """Batches of 8, on which no claim about interpolation could be judged."""
     variant, weighted = WEIGHTS[by]
     words = ("MLS", "NMLS")
@@ -147,20 +146,6 @@ def _renamed(entry: Mapping[str, Any]) -> str:
     return str(entry["quantity"]).replace(SPARSE, GRID)
 
 
-def over_training(
-    claim: Claim, words: Sequence[str], settings: Sequence[Setting], by: Time
-) -> Claim:
-    """What a claim says of interpolation, of the whole training under weights of time."""
-
-    def judge(e: ResultTables, distance: float) -> Verdict:
-        lines = [curves(e, setting) for setting in settings]
-        rhos = (dense.rho(line, word, "training", by) for line in lines for word in words)
-        return every(rho > 1 - distance for rho in rhos)
-
-    where = f"over the whole training, {WEIGHTS[by][1]}"
-    return replace(claim, text=claim.text.replace("in I", where), predicate=judge)
-
-
 PAPERS = {
     "chen2026_figI10": (CHEN2026, ("c1", "c2", "c5")),
     "chen2026_figI11": (CHEN2026, ("c1", "c2", "c5")),
@@ -170,22 +155,12 @@ PAPERS = {
 }
 """What is said of training; D.4 repeats H.6, and E.7 and E.8 the second claims of I.10 and I.11.
 What is said of its end is judged on more networks there."""
-FOLLOWS = {
-    "chen2026_figI10/c1": (("MLS", "NMLS"), chen.BATCHES),
-    "chen2026_figI11/c1": (("MLS", "NMLS"), chen.RATES),
-    "chen2024_figE7/c2": (("G",), chen.BATCHES),
-    "chen2024_figE8/c2": (("G",), chen.RATES),
-}
-""" "During the training": what follows sharpness."""
 
 for _figure, (_claims, _keys) in PAPERS.items():
-    for _key in _keys:
-        _claim = _claims[_figure.partition("_")[2]][_key]
-        _name = f"{_figure}/{_key}"
-        _judge = on_dense_checkpoints(_claim)
-        _about = partial(replace, repeats=_name)
-        _here = f"{_figure.partition('_')[2]}-{_key}"
-        DENSE.add(FIGURE, _about(_claim, predicate=_judge), _here)
-        for _by in WEIGHTS if _name in FOLLOWS else ():
-            _over = over_training(_claim, *FOLLOWS[_name], _by)
-            DENSE.add(FIGURE, _about(_over), f"{_here}-training{WEIGHTS[_by][0]}")
+    _place = _figure.partition("_")[2]
+    for _name, _claim in _claims[_place].items():
+        # checkpoints that count alike count for their iterations here, after interpolation
+        if _name.partition("-")[0] in _keys and _claim.readings.get("weight") != "alike":
+            _same = f"{_figure}/{_name.partition('-')[0]}"
+            _judge = on_dense_checkpoints(_claim)
+            DENSE.add(FIGURE, replace(_claim, predicate=_judge, repeats=_same), f"{_place}-{_name}")

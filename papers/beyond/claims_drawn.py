@@ -27,14 +27,16 @@ from flatlab.papers.beyond import _drawn as drawn
 from flatlab.papers.beyond._drawn import EQUAL, GRID
 from flatlab.papers.beyond.claims_joint import BEFORE
 from flatlab.papers.chen2026.claims_trends import QUANTITIES
+from flatlab.papers.chen2026.readings import READINGS
 from flatlab.stats.estimate import Estimate
 from flatlab.stats.verdict import Verdict
 
-DRAWN = Claims("beyond")
+DRAWN = Claims("beyond", READINGS)
 FIGURE = "fig11"
 
 LEAST, REACHED = 0.8, 0.9
-WORDS = {**QUANTITIES, "gap of losses": "loss_gap", "test accuracy": "test_accuracy"}
+WORDS = {**QUANTITIES, "gap": "generalization_gap", "gap of losses": "loss_gap"}
+WORDS["test accuracy"] = "test_accuracy"
 SIGNS = {
     "iterations": {"gap": 1, "gap of losses": -1, "test accuracy": -1, "test loss": -1},
     "epochs": {"gap": 1, "gap of losses": -1, "test accuracy": -1, "test loss": 1},
@@ -63,6 +65,7 @@ def goes_with_mls(equal: str) -> None:
         "Over settings drawn at random sharpness goes with MLS as closely as over five. Refuted if "
         f"the interval ends below {LEAST}.",
         variant=VARIANTS[equal],
+        readings={"settings": "drawn"},
     )
     def _(e: ResultTables) -> Verdict:
         return reaches(drawn.rhos(e[GRID], equal, (WORDS["sharpness"], WORDS["MLS"]))[0])
@@ -78,6 +81,7 @@ def has_the_sign(equal: str, x: str, y: str, sign: int) -> None:
         "Over settings drawn at random the sign is open, or that over five settings. Refuted if it "
         "is decided otherwise.",
         variant=VARIANTS[equal],
+        readings={"settings": "drawn"},
     )
     def _(e: ResultTables) -> Verdict:
         (rho,) = drawn.rhos(e[GRID], equal, (WORDS[x], WORDS[y]))

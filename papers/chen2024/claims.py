@@ -15,9 +15,10 @@ from flatlab.papers.chen2026.claims_trends import (
     TrendFigure,
     follows_on_test_samples,
 )
+from flatlab.papers.chen2026.readings import READINGS
 from flatlab.stats.verdict import Verdict, every
 
-CLAIMS = Claims("chen2024")
+CLAIMS = Claims("chen2024", READINGS)
 
 SEEDS = 4
 NEARLY = 0.1
@@ -88,10 +89,9 @@ def pair_plot(plot: PairPlot, same: str) -> None:
         "G and MLS are highly correlated and can be almost seen as the same quantity, scaled",
         threshold=NEARLY,
     )(nearly_one)
-    plot.rise_together(
-        "log volume", ("sharpness", "MLS"), "App. D.2", LOOSE, repeats=f"chen2026_{same}/c3"
-    )
-    plot.rise_together("sharpness", ("test loss",), "App. D.2", TEST_LOSS)
+    repeats = f"chen2026_{same}/c3"
+    plot.above("log volume", ("sharpness", "MLS"), "App. D.2", LOOSE, chen.WELL, repeats=repeats)
+    plot.above("sharpness", ("test loss",), "App. D.2", TEST_LOSS)
     plot.closer("test loss", ("MLS",), ("log volume", "dimension"), "App. D.2", IMPROVES)
 
 

@@ -23,22 +23,19 @@ from flatlab.papers.chen2026.claims_trends import (
     CLAIMS,
     COMPRESSION,
     MLP,
-    PERCEPTRON_RATES,
-    VGG_RATES,
+    WELL,
     PairPlot,
     TrendFigure,
-    flatter_but_worse,
     pairs,
 )
 from flatlab.stats.estimate import Array, Estimate
 from flatlab.stats.verdict import Verdict, every, not_run, some, theorem, violations
 
-WEAK, WELL, MUCH = 0.3, 0.5, 0.5
-"""Ours: "weak" means below 0.3, "well" within 0.5 of 1, "too much" more than half."""
+WEAK, MUCH = 0.3, 0.5
+"""Ours: "weak" means below 0.3, "too much" more than half."""
 
 CHAIN = {f"{a} <= {b}": (f"bound_{a.lower()}", f"bound_{b.lower()}") for a, b in pairwise("ABCD")}
 MLS, NMLS = ("mls", "bound_d"), ("nmls", "nmls_bound")
-(KAPPA,) = pairs("kappa", ["gap"])
 BOUNDED = {"MLS <= MLS bound": MLS, "NMLS <= NMLS bound": NMLS}
 BY_NORM = {"bound_d": "d", "nmls_bound": "nmls"}
 """What these bounds are called in the quantity `bound_by_norm`."""
@@ -55,6 +52,8 @@ SAID = {
     "generalization gap",
     "c8": "sharpness consistently has a higher correlation with compression metrics than with the "
     "generalization gap",
+    "c15": "all compression metrics, such as MLS, NMLS, and LVR [...] correlate well with "
+    "sharpness in all of our experiments",
     "c11": "bound C is positively correlated with MLS",
     "c12": "MLS is still positively correlated with sharpness (Figure H.8)",
 }
@@ -62,82 +61,83 @@ SAID = {
 
 
 # Figures H.7 to H.9: pair plots -------------------------------------------------------------------
-def first_layer_stays(line: Curves, limit: float) -> Verdict:
-    """The norm of the first layer, which the MLS bound contains, hardly changes in training."""
+def weights_stay(line: Curves, limit: float) -> Verdict:
+    """The norm of no layer changes much in training."""
 
-    def change() -> Array:
-        norms = line.values("weight_norm[0]")
+    def change(layer: int) -> Array:
+        norms = line.values(f"weight_norm[{layer}]")
         return norms[:, -1] / line.from_the_start(norms) - 1
 
-    return line.over_runs("|W_1| at the end / at the start - 1", change).within(limit)
+    def part(layer: int) -> Verdict:
+        label = f"|W_{layer + 1}| at the end / at the start - 1"
+        return line.over_runs(label, partial(change, layer)).within(limit)
+
+    return every(map(part, range(line.table.sizes["layer"])))
 
 
 def pair_plot(plot: PairPlot) -> None:
     """What goes together with sharpness, and with the generalization gap, and how closely."""
-
-    def dimension(e: ResultTables) -> Verdict:
-        weak, *strong = plot.rhos(e, *pairs("sharpness", ["dimension", "MLS", "log volume"]))
-        return every((rho > weak) & (rho > -weak) for rho in strong)
-
-    def well(e: ResultTables, distance: float) -> Verdict:
-        rhos = plot.rhos(e, *pairs("sharpness", COMPRESSION))
-        return every(rho > 1 - distance for rho in rhos)
-
-    plot.rise_together("NMLS", ["NMLS bound"], "App. H.2, 4", FOLLOWS)
-    plot.rise_together("sharpness", COMPRESSION, "abstract, Sec. 4.2", SAID["c2"])
-    plot.rise_together("log volume", ["MLS"], "App. H.2, 2", SAID["c3"])
+    plot.above("NMLS", ["NMLS bound"], "App. H.2, 4", FOLLOWS)
+    plot.above("sharpness", COMPRESSION, "abstract, Sec. 4.2", SAID["c2"])
+    plot.above("log volume", ["sharpness", "MLS"], "App. H.2, 2", SAID["c3"], WELL)
     plot.closer("sharpness", ["MLS"], ["log volume"], "Sec. 3.2", SAID["c4"])
-    CLAIMS(
-        plot.figure,
+
+    @plot.says(
         "|rho(sharpness, dimension)| < rho(sharpness, each of MLS, log volume)",
         "Sec. 4.4",
         "a weaker correlation of sharpness and local dimensionality compared to other metrics "
         "such as MLS and volume",
-    )(dimension)
-    CLAIMS(
-        plot.figure,
-        f"rho(sharpness, each of {', '.join(COMPRESSION)}) > 1 - {WELL}",
-        "Sec. 4.2",
-        "all compression metrics, such as MLS, NMLS, and LVR [...] correlate well with sharpness "
-        "in all of our experiments",
-        "c15",
-        threshold=WELL,
-    )(well)
-    plot.rise_together("sharpness", ["gap"], "App. H.2, 3", SAID["c6"], key="c6")
-    plot.rise_together("gap", ["NMLS bound", "MLS", "NMLS"], "App. H.2, 1", SAID["c7"], key="c7")
+        under=("volume",),
+    )
+    def _(e: ResultTables, **choice: str) -> Verdict:
+        of_sharpness = pairs("sharpness", ["dimension", "MLS", "log volume"])
+        weak, *strong = plot.rhos(e, *of_sharpness, **choice)
+        return every((rho > weak) & (rho > -weak) for rho in strong)
+
+    plot.above("sharpness", COMPRESSION, "Sec. 4.2", SAID["c15"], WELL, key="c15")
+    plot.above("sharpness", ["gap"], "App. H.2, 3", SAID["c6"], key="c6")
+    plot.above("gap", ["NMLS bound", "MLS", "NMLS"], "App. H.2, 1", SAID["c7"], key="c7")
     plot.closer("sharpness", COMPRESSION, ["gap"], "Sec. 5", SAID["c8"], key="c8")
     relative_flatness(plot)
     TrendFigure(CLAIMS, plot.figure, plot.grid, trends.SETTINGS).each(
-        f"|W_1| at the end differs from that before training by less than {MUCH:.0%}, in each "
-        "setting",
+        f"the norm of the weights of each layer changes by less than {MUCH:.0%} in training, in "
+        "each setting",
         "App. H.2, 3",
         "the network weights do not change too much during training",
-        first_layer_stays,
+        weights_stay,
         key="c16",
         threshold=MUCH,
     )
 
 
 def relative_flatness(plot: PairPlot) -> None:
-    """That it does not go together with the generalization gap."""
-    CLAIMS(
-        plot.figure,
+    """That it does not go together with what it is compared with."""
+
+    @plot.says(
         f"rho(kappa, gap) < {WEAK}: weak or negative",
         "App. H.2, 6",
         "Relative flatness [...] shows weak (even negative) correlation with the generalization "
         "gap",
-        "c9",
+        key="c9",
         threshold=WEAK,
-    )(lambda e, weak: plot.rhos(e, KAPPA)[0] < weak)
-    CLAIMS(
-        plot.figure,
-        f"|rho(kappa, gap)| < {WEAK}: neither positive nor negative",
+        under=("gap",),
+    )
+    def _(e: ResultTables, weak: float, gap: str) -> Verdict:
+        return plot.rhos(e, *pairs("kappa", ["gap"]), gap=gap)[0] < weak
+
+    @plot.says(
+        f"|rho(kappa, what it is compared with)| < {WEAK}: neither positive nor negative",
         "Sec. 3.4",
         "We also empirically evaluate the relative flatness [...], but no significant correlation "
         "is observed",
-        "c14",
+        key="c14",
         threshold=WEAK,
-    )(lambda e, weak: plot.rhos(e, KAPPA)[0].within(weak))
+        under=("compared",),
+    )
+    def _(e: ResultTables, weak: float, compared: str) -> Verdict:
+        words = COMPRESSION if compared == "compression" else ("gap",)
+        rhos = plot.rhos(e, *pairs("kappa", words), gap=compared.removeprefix("gap-"))
+        return every(rho.within(weak) for rho in rhos)
 
 
 PLOTS = {
@@ -241,15 +241,25 @@ CLAIMS(
     "The maximum local sensitivity is upper bounded by a sharpness-related quantity",
     nature="theorem",
 )(of_all_networks)
-# Said of Figures 2 and I.11, and of H.7 to H.9: here their tables are together.
-flatter_but_worse(CLAIMS, "fig4", VGG_RATES, PERCEPTRON_RATES, key="c7")
-CLAIMS(
+
+
+@CLAIMS(
     "fig4",
-    "rho(MLS, MLS bound) or rho(kappa, gap) < 0 in at least one of the three grids",
+    "rho(MLS, MLS bound) < 0, and rho(kappa, what it is compared with) < 0, each in at least one "
+    "of the three grids",
     "Sec. 4.2",
     f"the relative flatness [...] and the bound on the MLS [...] {NEGATIVE}",
     "c13",
-)(lambda e: some(rho(e, grid, pair) < 0 for grid in PLOTS for pair in (MLS, KAPPA)))
+    under=("compared",),
+)
+def _(e: ResultTables, compared: str) -> Verdict:
+    (kappa,) = pairs("kappa", ["MLS" if compared == "compression" else "gap"])
+    gap = compared.removeprefix("gap-")
+    return every(
+        some(plot.rhos(e, pair, gap=gap)[0] < 0 for plot in PLOTS.values()) for pair in (MLS, kappa)
+    )
+
+
 CLAIMS(
     "figH8",
     "rho(MLS, MLS bound) < 0",
@@ -259,8 +269,8 @@ CLAIMS(
     "c10",
 )(lambda e: rho(e, MLP, MLS) < 0)
 mlps = PLOTS[MLP]
-mlps.rise_together("MLS", ["bound C"], "caption of Fig. H.6", SAID["c11"], key="c11")
-mlps.rise_together("sharpness", ["MLS"], "Sec. 3.2", SAID["c12"], key="c12", repeats="figH8/c2")
+mlps.above("MLS", ["bound C"], "caption of Fig. H.6", SAID["c11"], key="c11")
+mlps.above("sharpness", ["MLS"], "Sec. 3.2", SAID["c12"], key="c12", repeats="figH8/c2")
 CLAIMS(
     "figH8",
     "A <= B <= C <= D and NMLS <= NMLS bound, for every network",

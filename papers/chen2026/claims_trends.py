@@ -5,25 +5,28 @@ quantities, and the claims that both papers make of figures of one kind.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from itertools import chain, permutations
 from typing import Any, NamedTuple
 
 import numpy as np
+import xarray as xr
 
 from flatlab.lab.claims.registry import Claims
 from flatlab.lab.claims.result_tables import ResultTables
 from flatlab.lab.tables.curves import (
     Curves,
+    Window,
     difference_of_ends,
     differences_at_equal_epochs,
     monotonic,
 )
-from flatlab.lab.tables.eligibility import estimates, unless_missing
+from flatlab.lab.tables.eligibility import NotEligible, estimates
+from flatlab.papers.chen2026.readings import READINGS
 from flatlab.stats.estimate import Array, Estimate
-from flatlab.stats.verdict import Verdict, every, not_run, some
+from flatlab.stats.time_weights import Weight, shares, spread
+from flatlab.stats.verdict import Verdict, every, some
 
-CLAIMS = Claims("chen2026")
+CLAIMS = Claims("chen2026", READINGS)
 
 Words = Sequence[str]
 
@@ -34,7 +37,7 @@ QUANTITIES = {
     "log volume": "log_volume",
     "G": "g",
     "dimension": "local_dimension",
-    "gap": "generalization_gap",
+    "gap": "loss_gap",
     "kappa": "relative_flatness",
     "MLS bound": "bound_d",
     "NMLS bound": "nmls_bound",
@@ -42,6 +45,12 @@ QUANTITIES = {
     "test loss": "test_loss",
 }
 """The papers' words for the columns of the tables."""
+
+OTHERWISE = {
+    "accuracies": {"loss_gap": "generalization_gap"},
+    "mean": {"log_volume": "log_mean_volume"},
+}
+"""Choices of readings under which other columns are meant."""
 
 COMPRESSION = ("MLS", "NMLS", "log volume")
 
@@ -51,8 +60,8 @@ RATES = [{**CENTRAL, "lr": lr} for lr in (0.05, 0.1, 0.2)]
 BATCHES = [{**CENTRAL, "batch_size": size} for size in (8, 20, 32)]
 SETTINGS = [*RATES, BATCHES[0], BATCHES[-1]]
 
-STRONG = 0.5
-"""How far from 1 a strong correlation may be."""
+STRONG = WELL = 0.5
+"""How far from 1 a strong correlation may be, and one of what correlates well."""
 
 
 def listed(words: Words) -> str:
@@ -63,6 +72,14 @@ def listed(words: Words) -> str:
 def pairs(x: str, others: Words) -> list[tuple[str, str]]:
     """The columns of quantity x with each of others, all of them in words."""
     return [(QUANTITIES[x], QUANTITIES[word]) for word in others]
+
+
+PASSED = {"window": "window", "weight": "by"}
+SPANS = {"interpolation": "I"}
+"""What judges of curves call readings, and their choices."""
+
+DURING = ("window", "weight")
+"""What is open where a sentence says that something happens during the training."""
 
 
 class TrendFigure(NamedTuple):
@@ -90,13 +107,15 @@ class TrendFigure(NamedTuple):
     ) -> None:
         """What holds if it holds of each line.
 
-        judge: of its curves and, if there is one, of the claim's threshold.
+        judge: of its curves, of the claim's threshold, if there is one, and of what readings say.
         about: the key, and other fields of the claim.
         """
 
-        self.claims(self.figure, text, source, quote, **about)(
-            lambda e, *threshold: every(judge(line, *threshold) for line in self.curves(e))
-        )
+        def of_lines(e: ResultTables, *threshold: float, **choice: str) -> Verdict:
+            given = {PASSED[name]: SPANS.get(chosen, chosen) for name, chosen in choice.items()}
+            return every(judge(line, *threshold, **given) for line in self.curves(e))
+
+        self.claims(self.figure, text, source, quote, **about)(of_lines)
 
     def at_the_end(self, words: Words, source: str, quote: str) -> None:
         """Higher learning rates lower each of the quantities, larger batches raise it.
@@ -117,28 +136,22 @@ class TrendFigure(NamedTuple):
 
     def falls(self, words: Words, source: str, quote: str) -> None:
         """The quantities decrease during interpolation."""
-        self.each(
-            f"trend({listed(words)}) < 0 in I, in each line",
-            source,
-            quote,
-            lambda line: every(line.trend(QUANTITIES[word], "I") < 0 for word in words),
-        )
+
+        def judge(line: Curves, by: Weight) -> Verdict:
+            return every(line.trend(QUANTITIES[word], "I", by=by) < 0 for word in words)
+
+        text = f"trend({listed(words)}) < 0 in I, in each line"
+        self.each(text, source, quote, judge, under=("weight",))
 
     def follows(self, words: Words, source: str, quote: str) -> None:
-        """The quantities follow sharpness in interpolation.
-
-        Over all of training everything rises from initialization together, the more so as the
-        checkpoints are dense there: those correlations are reported and not judged.
-        """
+        """The quantities follow sharpness."""
         compared = pairs("sharpness", words)
 
-        def judge(line: Curves, distance: float) -> Verdict:
-            inside = every(rho > 1 - distance for rho in line.rhos(*compared, window="I"))
-            in_all = line.rhos(*compared, window="training")
-            return inside.reporting(*(rho.report() for rho in in_all))
+        def judge(line: Curves, distance: float, window: Window, by: Weight) -> Verdict:
+            return every(r > 1 - distance for r in line.rhos(*compared, window=window, by=by))
 
-        text = f"rho_t(sharpness, {listed(words)}) > 1 - {STRONG} in I, in each line"
-        self.each(text, source, quote, judge, threshold=STRONG)
+        text = f"rho_t(sharpness, {listed(words)}) > 1 - {STRONG}, in each line"
+        self.each(text, source, quote, judge, threshold=STRONG, under=DURING)
 
 
 class PairPlot(NamedTuple):
@@ -155,22 +168,39 @@ class PairPlot(NamedTuple):
     grid: str
     seeds: int | None = None
 
-    def rhos(self, e: ResultTables, *columns: tuple[str, str]) -> list[Estimate]:
-        """Correlations of pairs of columns over the networks that interpolate."""
+    def says(self, text: str, source: str, quote: str, **about: Any) -> Callable[..., Any]:
+        """The decorator that registers a claim about the networks, which are of five settings."""
+        return self.claims(self.figure, text, source, quote, readings={"settings": "five"}, **about)
+
+    def rhos(self, e: ResultTables, *columns: tuple[str, str], **choice: str) -> list[Estimate]:
+        """Correlations of pairs of columns over the networks that interpolate.
+
+        choice: of readings, under which other columns may be meant.
+        """
+        meant: dict[str, str] = {}
+        for chosen in choice.values():
+            meant |= OTHERWISE.get(chosen, {})
+        columns = tuple((meant.get(x, x), meant.get(y, y)) for x, y in columns)
 
         def of_networks() -> list[Estimate]:
             networks = e[self.grid].that_interpolate().called(**{"root g": "root_g"})
+            if any("loss_gap" in pair for pair in columns):
+                networks = networks.with_table(with_loss_gap)
             return (networks.of_seeds(self.seeds) if self.seeds else networks).rhos(*columns)
 
         return estimates([f"rho({x}, {y}); {self.grid}" for x, y in columns], of_networks)
 
-    def rise_together(self, x: str, others: Words, source: str, quote: str, **about: Any) -> None:
-        """Quantity x correlates positively with each of others."""
-        text = f"rho({x}, {listed(others)}) > 0"
+    def above(
+        self, x: str, others: Words, source: str, quote: str, limit: float = 0, **about: Any
+    ) -> None:
+        """The correlation of quantity x with each of others is above a number."""
+        distance = {"threshold": 1 - limit} if limit else {}
+        text = f"rho({x}, {listed(others)}) > {limit:g}"
 
-        self.claims(self.figure, text, source, quote, **about)(
-            lambda e: every(rho > 0 for rho in self.rhos(e, *pairs(x, others)))
-        )
+        @self.says(text, source, quote, under=open_in(x, *others), **distance, **about)
+        def _(e: ResultTables, distance: float = 1, **choice: str) -> Verdict:
+            rhos = self.rhos(e, *pairs(x, others), **choice)
+            return every(rho > 1 - distance for rho in rhos)
 
     def closer(
         self, x: str, strong: Words, weak: Words, source: str, quote: str, **about: Any
@@ -178,14 +208,29 @@ class PairPlot(NamedTuple):
         """Quantity x correlates more strongly with each of some than with each of others."""
         text = f"rho({x}, {listed(strong)}) > rho({x}, {listed(weak)})"
 
-        @self.claims(self.figure, text, source, quote, **about)
-        def _(e: ResultTables) -> Verdict:
-            rhos = self.rhos(e, *pairs(x, [*strong, *weak]))
+        @self.says(text, source, quote, under=open_in(x, *strong, *weak), **about)
+        def _(e: ResultTables, **choice: str) -> Verdict:
+            rhos = self.rhos(e, *pairs(x, [*strong, *weak]), **choice)
             return every(a > b for a in rhos[: len(strong)] for b in rhos[len(strong) :])
+
+
+def open_in(*words: str) -> list[str]:
+    """The readings that decide what words of a sentence mean."""
+    found = {"gap": "gap", "log volume": "volume"}
+    return [found[word] for word in words if word in found]
+
+
+def with_loss_gap(table: xr.Dataset) -> xr.Dataset:
+    """The table with the test loss less the training loss."""
+    if not {"test_loss", "train_loss"} <= {*table}:
+        raise NotEligible(f"{table.attrs['experiment']} has no losses")
+    return table.assign(loss_gap=table["test_loss"] - table["train_loss"])
 
 
 S, VOLUME, DIMENSION = "root_sharpness", "log_volume", "local_dimension"
 PLATEAU, PLATEAU_BEGINS = 0.1, 50_000
+MUCH_SLOWER = 0.5
+"""Ours: a much slower rate is less than this share of the former one."""
 
 HIGHER_RATES = "Higher learning rates lead to lower sharpness and hence stronger compression"
 SMALLER_BATCHES = "Smaller batch sizes lead to lower sharpness and hence stronger compression"
@@ -194,42 +239,44 @@ SMALLER_BATCHES = "Smaller batch sizes lead to lower sharpness and hence stronge
 def prefactor_is_stable(figure: TrendFigure, key: str) -> None:
     """The bound D is a prefactor (norms) times sharpness; sharpness dominates its variation."""
 
-    def judge(line: Curves) -> Verdict:
+    def judge(line: Curves, window: Window, by: Weight) -> Verdict:
         def excess() -> Array:
-            curves = (np.log(values) for _, values in line.seen([S, "bound_d"], "I", "train"))
-            return np.array([(bound - sharp).std() - sharp.std() for sharp, bound in curves])
+            found = []
+            for times, values in line.seen([S, "bound_d"], window, "train"):
+                sharp, bound = np.log(values)
+                found.append(np.diff(spread(np.stack([sharp, bound - sharp]), shares(times, by))))
+            return np.concatenate(found)
 
-        label = "std over I of log(bound D / sharpness) - of log sharpness"
+        label = f"std over {window}, by {by}, of log(bound D / sharpness) - of log sharpness"
         return line.over_runs(label, excess) < 0
 
     figure.each(
-        "in I the prefactor of the MLS bound varies less than sharpness (standard deviations of "
-        "the logarithms), in each line",
+        "the prefactor of the MLS bound varies less than sharpness (standard deviations of the "
+        "logarithms), in each line",
         "Sec. 3.2",
         "for a fixed network architecture during training [...] the prefactors remain relatively "
         "stable [...] so the sharpness term dominates the variation in the bound",
         judge,
         key=key,
+        under=DURING,
     )
 
 
-def flatter_but_worse(claims: Claims, figure: str, *trends: TrendFigure, key: str = "") -> None:
-    """In at least one of some figures a lower sharpness comes with a lower test accuracy."""
+def flatter_but_worse(trend: TrendFigure) -> None:
+    """A lower sharpness comes with a lower test accuracy."""
 
-    def of_two(e: ResultTables, trend: TrendFigure) -> Verdict:
+    @CLAIMS(
+        trend.figure,
+        "for some two settings the one of lower sharpness has the lower test accuracy",
+        "Sec. 5",
+        "lower sharpness does not always imply better test accuracy",
+        "c4",
+    )
+    def _(e: ResultTables) -> Verdict:
         return some(
             (difference_of_ends(a, b, S) < 0) & (difference_of_ends(a, b, "test_accuracy") < 0)
             for a, b in permutations(trend.curves(e), 2)
         )
-
-    claims(
-        figure,
-        "for some two settings the one of lower sharpness has the lower test accuracy, on "
-        + " or ".join(trend.grid for trend in trends),
-        "Sec. 5",
-        "lower sharpness does not always imply better test accuracy",
-        key,
-    )(lambda e: some(unless_missing(partial(of_two, e, trend), not_run) for trend in trends))
 
 
 # Figure 2: learning rates -------------------------------------------------------------------------
@@ -244,15 +291,15 @@ VGG_RATES.falls(
 )
 
 
-def volume_is_followed_less(line: Curves) -> Verdict:
+def volume_is_followed_less(line: Curves, by: Weight) -> Verdict:
     """Sharpness and sensitivity go together more closely than sharpness and volume."""
-    *more, less = line.rhos(*pairs("sharpness", COMPRESSION), window="I")
+    *more, less = line.rhos(*pairs("sharpness", COMPRESSION), window="I", by=by)
     return every(rho > less for rho in more)
 
 
-def dimension_is_followed_less(line: Curves) -> Verdict:
+def dimension_is_followed_less(line: Curves, by: Weight) -> Verdict:
     """Sharpness says less about the dimension than about the sensitivity."""
-    weak, strong = line.rhos((S, DIMENSION), (S, "mls"), window="I")
+    weak, strong = line.rhos((S, DIMENSION), (S, "mls"), window="I", by=by)
     return (strong > weak) & (strong > -weak)
 
 
@@ -261,6 +308,7 @@ VGG_RATES.each(
     "Sec. 4.1",
     "MLS and NMLS match better with the trend of sharpness",
     volume_is_followed_less,
+    under=("weight",),
 )
 VGG_RATES.each(
     "dimension at the start of I < at iteration 0, in each line",
@@ -274,6 +322,7 @@ VGG_RATES.each(
     "the local dimensionality exhibits unpredictable behavior that cannot be explained by the "
     "sharpness once the network finds an approximate interpolation solution",
     dimension_is_followed_less,
+    under=("weight",),
 )
 prefactor_is_stable(VGG_RATES, "c8")
 
@@ -291,6 +340,9 @@ VGG_BATCHES.falls(
 
 def volume_falls_on_a_plateau(line: Curves, limit: float) -> Verdict:
     """At batch size 32 sharpness stops decreasing, volume does not."""
+    if shorter := [what for what in line.table.attrs["differs"] if "iterations instead" in what]:
+        told = f"iteration {PLATEAU_BEGINS:,} means nothing in {line.key}: {'; '.join(shorter)}"
+        raise NotEligible(told)
     change = line.since(PLATEAU_BEGINS, S, relative=True)
     return every([change.within(limit), line.since(PLATEAU_BEGINS, VOLUME) < 0])
 
@@ -311,7 +363,7 @@ prefactor_is_stable(VGG_BATCHES, "c8")
 def volume_falls_slower(line: Curves, limit: float) -> Verdict:
     """After sharpness has reached a plateau; where there is none the claim says nothing."""
     plateau = line.change_in_last_half(S).within(limit)
-    falls = (line.trend(VOLUME, "last half of I") < 0) & (line.slowing(VOLUME) < 0)
+    falls = (line.trend(VOLUME, "last half of I") < 0) & (line.slowing(VOLUME, MUCH_SLOWER) < 0)
     return falls.provided(plateau, f"no plateau of sharpness is seen in {line}")
 
 
@@ -324,50 +376,47 @@ for trend in (TrendFigure(CLAIMS, "figI10", MLP, BATCHES), PERCEPTRON_RATES):
     )
     trend.each(
         "where sharpness is on a plateau in the last half of I (it changes by less than "
-        f"{PLATEAU:.0%}), trend(log volume) < 0 there, with a slope below that of the first half, "
-        "in each line",
+        f"{PLATEAU:.0%}), trend(log volume) < 0 there, with a slope below {MUCH_SLOWER:g} of that "
+        "of the first half, in each line",
         "Sec. 4.1",
         "The volume continues to decrease after the sharpness plateaus, albeit at a much slower "
         "rate",
         volume_falls_slower,
         threshold=PLATEAU,
     )
-    trend.at_the_end(
-        ("sharpness",),
-        "Sec. 4.1",
-        "We repeated the experiments with an MLP trained on the FashionMNIST dataset",
-    )
-    flatter_but_worse(CLAIMS, trend.figure, trend)
+    flatter_but_worse(trend)
     prefactor_is_stable(trend, "c5")
 
 
 # Figure J.12: test samples, and the misclassified ones among them ---------------------------------
-def sharpness_rises(line: Curves) -> Verdict:
-    """After interpolation began: before, sharpness rises on training samples as well.
-
-    The trends over all of training are reported and not judged.
-    """
-    others = [line.trend(S, "training", samples) for samples in ("test", "train")]
-    return (line.trend(S, "I", "test") > 0).reporting(*(other.report() for other in others))
+def sharpness_rises(line: Curves, window: Window, by: Weight) -> Verdict:
+    """On training samples, which are reported and not judged, it rises before interpolation too."""
+    train = line.trend(S, window, "train", by)
+    return (line.trend(S, window, "test", by) > 0).reporting(train.report())
 
 
 def follows_on_test_samples(figure: TrendFigure, word: str, source: str) -> None:
     """Sensitivity goes with sharpness on test samples, too."""
-    pair = QUANTITIES[word], S
+
+    def judge(line: Curves, by: Weight) -> Verdict:
+        return line.rhos((QUANTITIES[word], S), window="I", samples="test", by=by)[0] > 0
+
     figure.each(
         f"rho_t({word}, sharpness) > 0 on test samples in I",
         source,
         f"Again we see that {word} has the same trend as the sharpness",
-        lambda line: line.rhos(pair, window="I", samples="test")[0] > 0,
+        judge,
+        under=("weight",),
     )
 
 
 TEST_SAMPLES = TrendFigure(CLAIMS, "figJ12", VGG, [CENTRAL])
 TEST_SAMPLES.each(
-    "trend(sharpness on test samples) > 0 in I",
+    "trend(sharpness on test samples) > 0",
     "App. J",
     "this sharpness increased rather than diminished as a result of training",
     sharpness_rises,
+    under=DURING,
 )
 TEST_SAMPLES.each(
     "sharpness on misclassified samples > on test samples, mean over I",
@@ -380,7 +429,8 @@ TEST_SAMPLES.each(
     "trend(log volume on test samples) < 0 in I",
     "App. J",
     "Despite this increase in sharpness, the volume followed the same pattern as the training set",
-    lambda line: line.trend(VOLUME, "I", "test") < 0,
+    lambda line, by: line.trend(VOLUME, "I", "test", by) < 0,
+    under=("weight",),
 )
 TEST_SAMPLES.each(
     "log volume on misclassified samples > on test samples, mean over I",

@@ -4,7 +4,7 @@ from functools import partial
 
 from flatlab.lab.figures import captions
 from flatlab.lab.plan import Curves, CustomFigure, Paper, Sweep
-from flatlab.lab.plan.templates import Along
+from flatlab.lab.plan.declarations import Along
 
 PAPER = Paper(
     title="On progressive sharpening, flat minima and generalisation",

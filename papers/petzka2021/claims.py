@@ -5,7 +5,7 @@ variants: on features as drawn; with the ending -inverted, on features that come
 network, the paper's own step; with -reversed, as drawn, but with the order of class separations of
 the authors' public code; with -code, on everything as in that code. Those of Figure 4 are judged on
 the experiment that the paper describes and, with -code, on the code. In those of Figures 5 to 8
-with -network, the trace and the squared norm are of all weights.
+with -network, the trace and the squared norm are of all weights; `readings` has the others.
 """
 
 from dataclasses import replace
@@ -20,12 +20,13 @@ from flatlab.lab.claims.result_tables import ResultTables
 from flatlab.lab.tables.columns import Column
 from flatlab.lab.tables.eligibility import FEWEST_FOR_CORRELATION, NotEligible, require, too_few
 from flatlab.papers.petzka2021.measures import AFTER, GAP, GRID, MEASURES, RESCALED
+from flatlab.papers.petzka2021.readings import READINGS
 from flatlab.stats.correlation import Correlations
 from flatlab.stats.estimate import Array, Estimate, over_seeds, undefined
 from flatlab.stats.trends import contrast_of, mean, over_pairs, rise, tau_in_order
 from flatlab.stats.verdict import Verdict, every, theorem
 
-CLAIMS = Claims("petzka2021")
+CLAIMS = Claims("petzka2021", READINGS)
 
 # Figures 3 and 4: simulations ---------------------------------------------------------------------
 LABELS, REPRESENTATIVENESS = "locally-constant-labels", "representativeness"
@@ -212,6 +213,13 @@ approximated_bound("code", "-code")
 CHANGING = ("trace", "pac_bayes", "norm")
 """The measures that a rescaling of layers changes."""
 
+FEATURES = {
+    "plain": "kappa_trace",
+    "standardized": "normalized_kappa_trace",
+    "code": "tracial_flatness",
+}
+"""What relative flatness is, by the reading of its features; `code` is |w|^2 Tr(H)."""
+
 LAST_LAYER = ("trace", "fisher_rao", "pac_bayes", "norm")
 NETWORK = ("network_trace", "fisher_rao", "pac_bayes", "network_norm")
 """What relative flatness is compared with. The paper does not say whether its trace and norm are of
@@ -226,24 +234,31 @@ SAME = 1e-4
 SAME_OUTPUT = 1e-6
 
 
-def with_gap(e: ResultTables, *measures: str) -> list[Estimate]:
+def columns(features: str) -> dict[str, str]:
+    """The column that each measure is."""
+    kappa = FEATURES[features]
+    return {**MEASURES, "kappa": f"{kappa}[-1]", "kappa_before_last": f"{kappa}[-2]"}
+
+
+def with_gap(e: ResultTables, *measures: str, features: str = "plain") -> list[Estimate]:
     """rho(measure, gap) of each measure, over the same networks."""
-    networks = (
-        e[GRID].with_table(with_rescaled).called(**{MEASURES[word]: word for word in MEASURES})
-    )
-    return networks.rhos(*((MEASURES.get(measure, measure), GAP) for measure in measures))
+    known = columns(features)
+    networks = e[GRID].with_table(with_rescaled).called(**{known[word]: word for word in known})
+    return networks.rhos(*((known.get(measure, measure), GAP) for measure in measures))
 
 
 def with_rescaled(table: xr.Dataset) -> xr.Dataset:
-    """The table with the changing measures, after the transformation, as further quantities."""
-    columns = {measure + AFTER: Column.of(MEASURES[measure]).quantity for measure in CHANGING}
+    """The table with the flatness of the authors' code, and what changes when it is rescaled."""
+    changing = {measure + AFTER: Column.of(MEASURES[measure]).quantity for measure in CHANGING}
     rescaled = table.sel(transformation=RESCALED, drop=True)
-    return table.assign({measure: rescaled[name] for measure, name in columns.items()})
+    tracial = table["squared_norm_per_layer"] * table["hessian_trace_per_layer"]
+    after = {measure: rescaled[name] for measure, name in changing.items()}
+    return table.assign({**after, "tracial_flatness": tracial})
 
 
 def compared(others: tuple[str, ...], variant: str = "") -> None:
     """The claims of Figure 5.  others: the measures that relative flatness is compared with."""
-    claim = partial(CLAIMS, "fig5", variant=variant)
+    claim = partial(CLAIMS, "fig5", variant=variant, under=("features",))
 
     @claim(
         "rho(relative flatness, gap) > rho(each of the other four measures, gap)",
@@ -251,8 +266,8 @@ def compared(others: tuple[str, ...], variant: str = "") -> None:
         "The results in Fig. 5 show that indeed relative flatness has higher correlation than all "
         "the competing measures.",
     )
-    def _(e: ResultTables) -> Verdict:
-        kappa, *rest = with_gap(e, "kappa", *others)
+    def _(e: ResultTables, features: str) -> Verdict:
+        kappa, *rest = with_gap(e, "kappa", *others, features=features)
         return every(kappa > rho for rho in rest).reporting(*(r.report() for r in (kappa, *rest)))
 
     @claim(
@@ -261,17 +276,18 @@ def compared(others: tuple[str, ...], variant: str = "") -> None:
         "Of these measures, only the Fisher-Rao norm is reparameterization invariant but shows the "
         "weakest correlation in the experiment.",
     )
-    def _(e: ResultTables) -> Verdict:
+    def _(e: ResultTables, features: str) -> Verdict:
         rest = [name for name in ("kappa", *others) if name != "fisher_rao"]
-        fisher_rao, *rhos = with_gap(e, "fisher_rao", *rest)
+        fisher_rao, *rhos = with_gap(e, "fisher_rao", *rest, features=features)
         return every(fisher_rao < rho for rho in rhos)
 
     claim(
-        "rho(relative flatness, gap) > 0",
+        f"rho(relative flatness, gap) > 1 - {STRONG}",
         "Sec. 6",
         "We then show that the novel relative flatness measure correlates strongly with "
         "generalization, also in the presence of reparameterizations.",
-    )(lambda e: with_gap(e, "kappa")[0] > 0)
+        threshold=STRONG,
+    )(lambda e, distance, features: with_gap(e, "kappa", features=features)[0] > 1 - distance)
 
 
 compared(LAST_LAYER)
@@ -286,11 +302,13 @@ CLAIMS.repeat("fig6", "fig5", "c1", "c2", "c3")
     "The results in Fig. 7 show that both our proposed relative flatness and the Fisher-Rao norm "
     "are invariant to these reparameterization.",
     nature="theorem",
+    under=("features",),
 )
-def _(e: ResultTables) -> Verdict:
+def _(e: ResultTables, features: str) -> Verdict:
     def invariant(measure: str) -> Verdict:
-        at = e[GRID], e[GRID].after(RESCALED)
-        before, after = (networks.series(MEASURES[measure]) for networks in at)
+        whole = e[GRID].with_table(with_rescaled)
+        at = whole, whole.after(RESCALED)
+        before, after = (networks.series(columns(features)[measure]) for networks in at)
         text = f"|change| <= {SAME:g} |value|; {measure}"
         return theorem(text, abs(after - before), SAME * abs(before))
 
@@ -330,7 +348,8 @@ def _(e: ResultTables) -> Verdict:
     "App. C.2",
     "It keeps the high correlation value, but due to less optimal feature space we observe smaller "
     "number, than in the previous calculation.",
+    under=("features",),
 )
-def _(e: ResultTables) -> Verdict:
-    before, last = with_gap(e, "kappa_before_last", "kappa")
+def _(e: ResultTables, features: str) -> Verdict:
+    before, last = with_gap(e, "kappa_before_last", "kappa", features=features)
     return (before > 0) & (before < last)

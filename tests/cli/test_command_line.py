@@ -34,9 +34,9 @@ def test_help_lists_every_command_once_and_in_its_group(capsys):
     titles = re.findall(r"^(\w[\w ]+):$", page, re.MULTILINE)
     assert titles == list(GROUPS)
     assert sorted(re.findall(r"^  ([\w-]+)  ", page, re.MULTILINE)) == COMMANDS
-    for before, after in (("Look at", "export"), ("Measure", "rank"), ("Start", "doctor")):
+    for before, after in (("Look at", "export"), ("Measure", "table"), ("Start", "doctor")):
         assert page.index(before) < page.index(f"  {after} ")
-    assert page.index("  rank ") < page.index("Plan and run")
+    assert page.index("  rank ") > page.index("Look at results:")
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, ""])
@@ -92,7 +92,7 @@ def test_only_the_command_that_is_called_is_imported():
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     loaded = {*done.stderr.split()}
     assert "flatlab.cli.experiments" in loaded
-    assert not loaded & {"flatlab.cli.rank", "xarray", "scipy", "torch"}
+    assert not loaded & {"flatlab.cli.correlate", "xarray", "scipy", "torch"}
 
 
 @pytest.mark.skipif(

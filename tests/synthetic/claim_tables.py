@@ -17,7 +17,7 @@ S, MLS, NMLS, VOLUME, G = "root_sharpness", "mls", "nmls", "log_volume", "g"
 DIMENSION, GAP, KAPPA, NORM = "local_dimension", "generalization_gap", "relative_flatness", "norm"
 A, B, C, D = (f"bound_{letter}" for letter in "abcd")
 BOUND, ACCURACY, LOSS, WEIGHTS = "nmls_bound", "test_accuracy", "train_loss", "weight_norm"
-TEST_LOSS = "test_loss"
+TEST_LOSS, MEAN_VOLUME = "test_loss", "log_mean_volume"
 GRIDS = ("mlp-grid", "vgg-grid", "lenet-grid")
 SETTINGS = [(0.05, 20), (0.1, 20), (0.2, 20), (0.1, 8), (0.1, 32)]
 SAMPLES = ["train", "test", "misclassified"]
@@ -135,6 +135,7 @@ def trends(
 
 
 PER_NETWORK = (S, MLS, NMLS, VOLUME, DIMENSION, GAP, KAPPA, D, BOUND, C, G, TEST_LOSS)
+PER_NETWORK += (MEAN_VOLUME,)
 UP, DOWN, WEAK, NONE = 0.95, -0.95, 0.35, 0.0
 
 

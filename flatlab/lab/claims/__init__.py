@@ -6,11 +6,12 @@ This folder holds what any paper can use. The claims of a paper are in its own f
 
 from flatlab.core.schema import OWN, REDUCED, STAND_IN
 from flatlab.lab.claims.claim import Claim, Predicate
+from flatlab.lab.claims.reading import Reading
 from flatlab.lab.claims.registry import Claims
 from flatlab.lab.claims.result_tables import ResultTables
 from flatlab.lab.claims.verify import claims_of, verify
 
 __all__ = [
-    *("Claim", "Claims", "Predicate", "ResultTables"),
+    *("Claim", "Claims", "Predicate", "Reading", "ResultTables"),
     *("OWN", "REDUCED", "STAND_IN", "claims_of", "verify"),
 ]

@@ -1,7 +1,7 @@
 """A claim: a statement of a paper, and the predicate that judges it."""
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import cast
 
 from flatlab.core.schema import EVIDENCE
@@ -27,6 +27,7 @@ class Claim:
     nature: `finding`; `theorem`, which can fail by rounding alone; `check` of code or set-up.
     repeats: the claim that says the same of the same networks, or of which this is a variant.
     admits: the fidelities that can decide it; on others it is `not run`, with its numbers.
+    readings: what is chosen where the paper leaves something open: {"gap": "losses"}.
     """
 
     text: str
@@ -37,6 +38,7 @@ class Claim:
     nature: Nature = "finding"
     repeats: str = ""
     admits: Collection[str] = EVIDENCE
+    readings: Mapping[str, str] = field(default_factory=dict)
 
     def judge(self, tables: ResultTables) -> Verdict:
         """The verdict; `not run` if something that the claim is about was not computed."""
@@ -57,7 +59,7 @@ class Claim:
         tables.used.clear()
         verdict = self.judge(tables)
         others = [] if self.threshold is None else [self.threshold / 2, 2 * self.threshold]
-        return {
+        record: ClaimRecord = {
             "id": name,
             "text": self.text,
             "quote": self.quote,
@@ -74,3 +76,4 @@ class Claim:
             ],
             "evidence": cast("list[EvidenceEntry]", verdict.evidence),
         }
+        return {**record, "readings": dict(self.readings)} if self.readings else record

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import xarray as xr
 
-from flatlab.lab.claims.claim import Claim
+from flatlab.lab.claims.registry import Claims
 from flatlab.lab.claims.result_tables import ResultTables
 from flatlab.lab.tables.selection import counts
 from flatlab.lab.verdict_files import FigureVerdicts
@@ -20,17 +20,20 @@ def verify(target: str, tables: Mapping[str, xr.Dataset]) -> FigureVerdicts:
     """
     paper, figure = target.split("_")
     results = ResultTables(tables)
-    claims = claims_of(paper).get(figure, {})
+    of_paper = claims_of(paper)
+    claims = of_paper.get(figure, {})
     entries = [claim.entry(f"{target}/{key}", results) for key, claim in claims.items()]
     abouts = {
         key: table.attrs | (counts(table) if "diverged" in table.coords else {})
         for key, table in tables.items()
     }
-    return {"target": target, "claims": entries, "tables": abouts}
+    verdicts: FigureVerdicts = {"target": target, "claims": entries, "tables": abouts}
+    named = {name for entry in entries for name in entry.get("readings", {})}
+    told = {name: of_paper.readings[name]._asdict() for name in sorted(named)}
+    return {**verdicts, "readings": told} if told else verdicts
 
 
-def claims_of(paper: str) -> dict[str, dict[str, Claim]]:
-    """The claims of a paper by figure and key; a paper may have none."""
+def claims_of(paper: str) -> Claims:
+    """The claims of a paper; a paper may have none."""
     module = f"flatlab.papers.{paper}.claims"
-    claims: dict[str, dict[str, Claim]] = {}
-    return importlib.import_module(module).CLAIMS if find_spec(module) else claims
+    return importlib.import_module(module).CLAIMS if find_spec(module) else Claims(paper)

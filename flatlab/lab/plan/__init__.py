@@ -16,7 +16,20 @@ from flatlab.core.paths import (
 )
 from flatlab.core.registry import LOCAL_IMAGES, check_known, experiment_keys, keys_of, module_of
 from flatlab.core.schema import SCALES, Config, PlanError, closest, convert, describe
-from flatlab.lab.plan.declarations import Paper
+from flatlab.lab.plan.declarations import (
+    Curves,
+    CustomFigure,
+    Intervals,
+    Lines,
+    Matrix,
+    Pairs,
+    Panel,
+    Paper,
+    Points,
+    RankTable,
+    SharpnessGrid,
+    Sweep,
+)
 from flatlab.lab.plan.experiments import (
     Experiment,
     PlannedJob,
@@ -44,19 +57,6 @@ from flatlab.lab.plan.plan import (
     set_job_environment,
 )
 from flatlab.lab.plan.published import as_published, outdated, published_figures, published_scales
-from flatlab.lab.plan.templates import (
-    Curves,
-    CustomFigure,
-    Intervals,
-    Lines,
-    Matrix,
-    Pairs,
-    Panel,
-    Points,
-    RankTable,
-    SharpnessGrid,
-    Sweep,
-)
 
 __all__ = [
     "FIGURE_KEY", "LOCAL_IMAGES", "PROOFS", "PUBLISHED", "RESULTS", "SCALES", "Config",

@@ -1,6 +1,8 @@
 """What a paper declares in `papers/<paper>/figures.py`: `PAPER`, and each of its `FIGURES`.
 
-What the templates of figures add to `Declaration` is in `templates`.
+Each figure is a record of a template. There are nine, each drawn by the module of
+`flatlab/lab/figures` of its name. That module also selects what is shown; for `Lines` and `Points`,
+`frame` of a module of the paper's folder does. A `CustomFigure` is drawn there, too.
 """
 
 import ast
@@ -8,7 +10,7 @@ import functools
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -134,3 +136,282 @@ def _labels(*_of_studies: Path) -> dict[str, str]:
                     if each.arg == "label" and isinstance(key, ast.Constant):
                         labels[str(key.value)] = ast.literal_eval(each.value)
     return labels
+
+
+Look = tuple[str, str, str]
+"""Colour, marker and dash of a line, in matplotlib's notation."""
+
+Along = dict[str, tuple[str, Literal["linear", "logarithmic", "symmetric"]]]
+"""Hyper-parameters on a horizontal axis, each with the title and the kind of the axis."""
+
+PairsOfQuantities = tuple[tuple[str, str], ...]
+Aliases = dict[str, str]
+"""What the figure and its CSV call a column: {"corrupted_error": "test_set_error[corrupted]"}."""
+
+Across = Annotated[int, Meta(ge=1)] | None
+Quantities = Annotated[tuple[str, ...], Meta(min_length=1)]
+
+
+class Panel(Strict, frozen=True, kw_only=True):
+    """The axes of a panel of `Lines`.
+
+    title: above the panel.
+    x: the title of the horizontal axis.
+    y: the title of the vertical axis.
+    x_scale: logarithmic, with ticks at all values or at powers; or as spaced as iterations are.
+    y_scale: of the vertical axis.
+    at: where a vertical line marks a value.
+    """
+
+    title: str = ""
+    x: str = ""
+    y: str = ""
+    x_scale: Literal["values", "powers of two", "logarithmic", "iterations"] = "logarithmic"
+    y_scale: Literal["linear", "logarithmic"] = "linear"
+    at: float | None = None
+
+
+class Curves(Declaration, frozen=True, kw_only=True):
+    """Quantities through training, of each network and over those of each setting.
+
+    quantities: a panel each.
+    where: hyper-parameters that the networks shown have in common.
+    logarithmic: quantities with a logarithmic vertical axis.
+    line: what a line stands for: setting, samples or quantity, which then share a panel.
+    across: panels side by side; 3 if None.
+    samples: sample sets.
+    axes: the panels that all quantities share, {title: linear or logarithmic}.
+    marks: whether to mark the start of interpolation.
+    looks: lines that look different from those in other figures, by name.
+    named: hyper-parameters that name a line; all if empty.
+    until: {"label_smoothing": 0}: each run is shown as long as the one with this value, and
+        otherwise the same, was trained.
+    share: of the iterations, the first ones that are shown.
+    """
+
+    DRAWN_BY = "curves"
+    ONE_EXPERIMENT = True
+    THROUGH_TRAINING = True
+    SIZE = (7.1, 4.9)
+
+    quantities: Quantities
+    where: dict[str, str | int | float] = {}
+    logarithmic: tuple[str, ...] = ()
+    line: Literal["setting", "samples", "quantity"] = "setting"
+    across: Across = None
+    samples: tuple[str, ...] = ("train",)
+    axes: dict[str, Literal["linear", "logarithmic"]] = {}
+    marks: bool = True
+    looks: dict[str, Look] = {}
+    named: tuple[str, ...] = ()
+    until: dict[str, str | int | float] = {}
+    share: Annotated[float, Meta(gt=0, le=1)] = 1.0
+
+
+class Sweep(Declaration, frozen=True, kw_only=True):
+    """Quantities at the end of training along hyper-parameters, a line per value of another.
+
+    quantities: a row each; with one hyper-parameter in `along`, a panel each.
+    along: a column per hyper-parameter; where there are several, a column has the runs for which
+        all the others are zero.
+    line: the hyper-parameter that a line stands for.
+    where: hyper-parameters that the networks shown have in common.
+    logarithmic: quantities with a logarithmic vertical axis.
+    """
+
+    DRAWN_BY = "sweep"
+    ONE_EXPERIMENT = True
+    SIZE = (7.1, 3.2)
+
+    quantities: Quantities
+    along: Annotated[Along, Meta(min_length=1)]
+    line: str
+    where: dict[str, str | int | float] = {}
+    logarithmic: tuple[str, ...] = ()
+
+
+class Lines(Declaration, frozen=True, kw_only=True):
+    """Numbers that the paper's module selects, along an axis, with what they are uncertain by.
+
+    panel: the columns of the table whose values, joined by spaces, are keys of `panels`.
+    panels: the panels in order, with their axes.
+    row: a column; for each of its values there is a row with all panels.
+    line: the column of what a line stands for, with keys of `lines` or their labels.
+    lines: the lines in the order of the legend, each with its label and its look.
+    x, y: the columns that are drawn.
+    ends: the columns of the ends of what y is uncertain by, or the one of half its length.
+    bars: whether it is drawn as bars, with lines side by side, and not as a band.
+    across: panels side by side; all if None.
+    level: where a horizontal line marks a value.
+    limits: of a vertical axis that all panels share; None if each has its own.
+    """
+
+    DRAWN_BY = "lines"
+    SELECTS = False
+
+    panel: tuple[str, ...]
+    panels: dict[str, Panel]
+    line: str
+    lines: dict[str, tuple[str, str, str, str]]
+    x: str
+    y: str
+    ends: Annotated[tuple[str, ...], Meta(min_length=1, max_length=2)]
+    row: str = ""
+    bars: bool = False
+    across: Across = None
+    level: float | None = None
+    limits: tuple[float, float] | None = None
+
+
+class Pairs(Declaration, frozen=True, kw_only=True):
+    """Networks at the end of training by pairs of quantities, with Pearson's correlation.
+
+    pairs: abscissa and ordinate: a row each, a column per experiment.
+    across: panels side by side; a divisor of those of a row, if None all of it.
+    """
+
+    DRAWN_BY = "pairs"
+    BY_EXPERIMENT = True
+    SIZE = (7.1, 5.4)
+
+    pairs: Annotated[PairsOfQuantities, Meta(min_length=1)]
+    across: Across = None
+
+
+class OfSharpness(Declaration, frozen=True, kw_only=True):
+    """What figures of sharpness by definition and radius, against errors, declare.
+
+    columns: ordinates, for each experiment: quantities or hyper-parameters.
+    aliases: other names of columns.
+    of_stand_ins: other labels, where networks and data stand in for the paper's.
+    at_most: only networks for which these quantities are at most so large.
+    groups: hyper-parameters; their combinations are groups, with taus of their own.
+    values: printed names of their values.
+    """
+
+    columns: Annotated[tuple[str, ...], Meta(min_length=1)]
+    aliases: Aliases = {}
+    of_stand_ins: dict[str, str] = {}
+    at_most: dict[str, float] = {}
+    groups: Annotated[tuple[str, ...], Meta(max_length=2)] = ()
+    values: dict[str, dict[str, str]] = {}
+
+
+class SharpnessGrid(OfSharpness, frozen=True, kw_only=True):
+    """Sharpness on a logarithmic axis against errors, a row per definition, with Kendall's tau.
+
+    Colour and marker stand for the `groups`.
+
+    rows: definitions of sharpness and the numbers of their radii.
+    size: the hyper-parameter that the size of a marker stands for.
+    shade: a number that colour stands for, in place of the first of `groups`.
+    logarithmic: columns with such an axis.
+    across: panels side by side; a divisor of those of a row, if None all of it.
+    """
+
+    DRAWN_BY = "sharpness_grid"
+    BY_EXPERIMENT = True
+
+    rows: Annotated[tuple[tuple[str, int], ...], Meta(min_length=1)]
+    size: str = ""
+    shade: str = ""
+    logarithmic: tuple[str, ...] = ()
+    across: Across = None
+
+
+class Points(Declaration, frozen=True, kw_only=True):
+    """Networks by pairs of numbers that the paper's module selects, with their correlation.
+
+    panel: the column of the table whose values are keys of `panels`.
+    panels: the panels in order, with the titles of their axes. The horizontal number is `x`.
+    y: the column of the vertical one. Rows with the correlation may have that `within` settings,
+        `slope` and `intercept` of a line, and `networks`.
+    correlation: whose column has that of a panel.
+    groups: hyper-parameters that colour and marker stand for.
+    shade: a number that colour stands for, in place of the first of `groups`.
+    values: printed names of their values.
+    logarithmic: "x", "y" or both.
+    equal: panels in which a line marks equal numbers.
+    counted: columns of numbers of networks that are not shown, with words for them.
+    shared: whether all panels share one vertical axis.
+    across: panels side by side; all if None.
+    """
+
+    DRAWN_BY = "points"
+    SELECTS = False
+
+    panel: str
+    panels: dict[str, tuple[str, str]]
+    y: str
+    correlation: Literal["rho", "tau"] = "rho"
+    groups: Annotated[tuple[str, ...], Meta(max_length=2)] = ()
+    shade: str = ""
+    values: dict[str, dict[str, str]] = {}
+    logarithmic: tuple[Literal["x", "y"], ...] = ()
+    equal: tuple[str, ...] = ()
+    counted: dict[str, str] = {}
+    shared: bool = False
+    across: Across = None
+
+
+class Intervals(Declaration, frozen=True, kw_only=True):
+    """Pearson's correlations at the end of training, with intervals, a column per experiment.
+
+    pairs: quantities to correlate, grouped by the first of each pair.
+    aliases: other names of columns.
+    """
+
+    DRAWN_BY = "intervals"
+    SIZE = (7.1, 4.2)
+
+    pairs: Annotated[PairsOfQuantities, Meta(min_length=1)]
+    aliases: Aliases = {}
+
+
+class RankTable(OfSharpness, frozen=True, kw_only=True):
+    """Kendall's tau of sharpness and errors for every definition and radius, beside the printed.
+
+    Taus of `groups` are in the CSV alone.
+
+    printed: what the paper prints, by experiment and definition: for each column, by radius. Where
+        it prints a definition for an experiment, only such definitions are shown.
+    """
+
+    DRAWN_BY = "rank_table"
+    SIZE = (7.1, 8.2)
+
+    printed: dict[str, dict[str, tuple[tuple[float, ...], ...]]] = {}
+
+
+class Matrix(Declaration, frozen=True, kw_only=True):
+    """Every quantity against every other at the end of training, for one experiment.
+
+    quantities: in order.
+    seeds: the only seeds shown and correlated; all if empty.
+    """
+
+    DRAWN_BY = "matrix"
+    ONE_EXPERIMENT = True
+    SIZE = (7.1, 7.9)
+
+    quantities: Quantities
+    seeds: tuple[int, ...] = ()
+
+
+class CustomFigure(Declaration, frozen=True, kw_only=True):
+    """A figure that no template draws: `papers/<paper>/<figure>.py` does, and says why.
+
+    columns: those whose labels it shows.
+    """
+
+    SELECTS = False
+    SIZE = (7.1, 4.8)
+
+    columns: tuple[str, ...] = ()
+
+
+TEMPLATES: tuple[type[Declaration], ...] = (
+    *(Curves, Sweep, Lines, Pairs, SharpnessGrid, Points),
+    *(Intervals, RankTable, Matrix, CustomFigure),
+)
+"""What a paper and each of its figures declare in `papers/<paper>/figures.py`."""

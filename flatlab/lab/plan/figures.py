@@ -17,9 +17,8 @@ from msgspec.structs import replace
 from flatlab.core.registry import experiment_keys, path_of
 from flatlab.core.schema import PlanError, Strict, closest, convert
 from flatlab.core.studies import studies, user_studies
-from flatlab.lab.plan.declarations import Declaration, Paper
+from flatlab.lab.plan.declarations import TEMPLATES, Declaration, Paper
 from flatlab.lab.plan.fingerprint import fingerprint
-from flatlab.lab.plan.templates import TEMPLATES
 
 FIGURE_KEY = r"(fig|table)[A-Z]?[0-9]+"
 """The pattern of the keys of figures, and of the wildcard in the Snakefile."""

@@ -30,6 +30,7 @@ from flatlab.lab.tables.eligibility import (
 )
 from flatlab.lab.tables.selection import INTERPOLATES, end_of_training, through_training
 from flatlab.stats.estimate import Array, Estimate, fisher, over_seeds
+from flatlab.stats.time_weights import Weight, correlation, shares, trend
 from flatlab.stats.trends import difference, mean, pearson, tau_in_order
 from flatlab.stats.verdict import Verdict, every
 
@@ -105,39 +106,47 @@ class Curves:
             raise NotEligible(f"{self.key} has no checkpoint at iteration 0")
         return values[:, 0]
 
-    def trend(self, name: str, window: Window, samples: str = "train") -> Estimate:
-        """Kendall's tau-a between iteration and the curve."""
+    def trend(
+        self, name: str, window: Window, samples: str = "train", by: Weight = "alike"
+    ) -> Estimate:
+        """Kendall's tau-a between iteration and the curve.  by: what checkpoints count for."""
 
         def of_runs() -> Array:
             curves = self.seen([name], window, samples)
             counts = [values.shape[1] * (values.shape[1] - 1) / 2 for _, values in curves]
-            taus = (float(tau_in_order(values)[0]) for _, values in curves)
+            if by == "alike":
+                taus = [float(tau_in_order(values)[0]) for _, values in curves]
+            else:
+                taus = [trend(values[0], shares(times, by)) for times, values in curves]
             return np.array([float(fisher(t, n)) for t, n in zip(taus, counts, strict=True)])
 
-        return self.over_runs(f"trend({_on(name, samples)}, {window})", of_runs, on_z=True)
+        what = f"trend({_on(name, samples)}, {window}{_weighted(by)})"
+        return self.over_runs(what, of_runs, on_z=True)
 
     def rhos(
-        self, *pairs: tuple[str, str], window: Window, samples: str = "train"
+        self, *pairs: tuple[str, str], window: Window, samples: str = "train", by: Weight = "alike"
     ) -> list[Estimate]:
         """Pearson's correlations over checkpoints of pairs of curves, at the same checkpoints."""
         names = sorted({name for pair in pairs for name in pair})
 
         def of_runs(a: str, b: str) -> Array:
-            places = [names.index(a)], [names.index(b)]
             curves = self.seen(names, window, samples)
-            return fisher([pearson(*(values[p] for p in places))[0] for _, values in curves])
+            x, y = names.index(a), names.index(b)
+            if by == "alike":
+                return fisher([pearson(values[[x]], values[[y]])[0] for _, values in curves])
+            return fisher([correlation(v[x], v[y], shares(times, by)) for times, v in curves])
 
         return [
             self.over_runs(
-                f"rho_t({_on(a, samples)}, {_on(b, samples)}, {window})",
+                f"rho_t({_on(a, samples)}, {_on(b, samples)}, {window}{_weighted(by)})",
                 functools.partial(of_runs, a, b),
                 on_z=True,
             )
             for a, b in pairs
         ]
 
-    def slowing(self, name: str) -> Estimate:
-        """Size of the slope per iteration in the last half of I less that in the first half."""
+    def slowing(self, name: str, share: float = 1.0) -> Estimate:
+        """Size of the slope per iteration in the last half of I less a share of that before."""
         halves: tuple[Window, Window] = ("first half of I", "last half of I")
 
         def of_runs() -> Array:
@@ -145,10 +154,10 @@ class Curves:
                 np.array([np.polyfit(t, v[0], 1)[0] for t, v in self.seen([name], half, "train")])
                 for half in halves
             )
-            return np.abs(last) - np.abs(first)
+            return np.abs(last) - share * np.abs(first)
 
-        label = " - ".join(f"|slope({name}, {half})|" for half in reversed(halves))
-        return self.over_runs(label, of_runs)
+        first, last = (f"|slope({name}, {half})|" for half in halves)
+        return self.over_runs(f"{last} - {share:g} {first}", of_runs)
 
     def change_in_last_half(self, name: str) -> Estimate:
         """The relative change of a quantity over the last half of I."""
@@ -279,6 +288,10 @@ def series(key: str, runs: xr.Dataset, name: str, samples: str = "train") -> Arr
 
 def _on(name: str, samples: str) -> str:
     return name if samples == "train" else f"{name} on {samples} samples"
+
+
+def _weighted(by: Weight) -> str:
+    return "" if by == "alike" else f", by {by}"
 
 
 def difference_of_ends(a: Curves, b: Curves, name: str) -> Estimate:

@@ -9,6 +9,7 @@ from tests.synthetic.claim_tables import (
     DOWN,
     GAP,
     KAPPA,
+    MEAN_VOLUME,
     MLS,
     NMLS,
     NONE,
@@ -29,7 +30,11 @@ COMPRESSED = {S: UP, MLS: UP, NMLS: UP, VOLUME: UP}
 OF_PLOTS = {
     "c1": ({NMLS: UP, BOUND: UP}, {NMLS: UP, BOUND: DOWN}, {NMLS: UP}),
     "c2": (COMPRESSED, {**COMPRESSED, NMLS: DOWN}, {**COMPRESSED, NMLS: NONE}),
-    "c3": ({VOLUME: UP, MLS: UP}, {VOLUME: UP, MLS: DOWN}, {VOLUME: UP}),
+    "c3": (
+        {VOLUME: UP, S: UP, MLS: UP},
+        {VOLUME: UP, S: UP, MLS: DOWN},
+        {VOLUME: UP, S: UP, MLS: 0.5 / UP},
+    ),
     "c4": ({S: UP, MLS: UP}, {S: UP, VOLUME: UP}, {S: UP, MLS: UP, VOLUME: UP}),
     "c5": (
         {S: UP, MLS: UP, VOLUME: UP},
@@ -47,14 +52,35 @@ OF_PLOTS = {
     "c10": ({MLS: UP, D: DOWN}, {MLS: UP, D: UP}, {MLS: UP}),
     "c11": ({MLS: UP, C: UP}, {MLS: UP, C: DOWN}, {MLS: UP}),
     "c12": ({S: UP, MLS: UP}, {S: UP, MLS: DOWN}, {S: UP}),
-    "c14": ({KAPPA: UP}, {KAPPA: UP, GAP: DOWN}, {KAPPA: UP, GAP: -0.3 / UP}),
+    "c14": ({KAPPA: UP}, {KAPPA: UP, NMLS: DOWN}, {KAPPA: UP, VOLUME: -0.3 / UP}),
+    "c14-gap": ({KAPPA: UP}, {KAPPA: UP, GAP: DOWN}, {KAPPA: UP, GAP: -0.3 / UP}),
     "c15": (COMPRESSED, {**COMPRESSED, MLS: NONE}, {**COMPRESSED, MLS: 0.5 / UP}),
 }
 """Claim of a pair plot of chen2026 -> loadings: it holds, fails, is undecided."""
 
+
+def read(key, case):
+    """The loadings of a case under the readings in a key: the gap is one of losses, or not."""
+    meant = {} if "accuracies" in key else {GAP: TEST_LOSS}
+    meant |= {VOLUME: MEAN_VOLUME} if "mean" in key else {}
+    return {meant.get(name, name): loading for name, loading in case.items()}
+
+
+def of_plot(claims, cases):
+    """The cases of each claim and of its variants, by the keys of these."""
+    stem = {key: key if key in cases else key.removesuffix("-losses") for key in claims}
+    stem = {key: name if name in cases else name.partition("-")[0] for key, name in stem.items()}
+    stem |= {key: "c14-gap" for key in claims if key.startswith("c14-gap")}
+    return {
+        key: tuple(read(key, case) for case in cases[name])
+        for key, name in stem.items()
+        if name in cases
+    }
+
+
 OF_PREPRINT = {
     "c1": ({G: 0.995, MLS: 0.995}, {MLS: UP}, {G: UP, MLS: UP}),
-    "c2": ({VOLUME: UP, S: UP, MLS: UP}, {VOLUME: UP, S: UP, MLS: DOWN}, {VOLUME: UP, S: UP}),
+    "c2": OF_PLOTS["c3"],
     "c3": ({S: UP, TEST_LOSS: UP}, {S: UP, TEST_LOSS: DOWN}, {S: UP}),
     "c4": (
         {MLS: UP, TEST_LOSS: UP},
@@ -67,12 +93,15 @@ OF_PREPRINT = {
         {C: UP, MLS: UP, D: DOWN, TEST_LOSS: NONE},
     ),
 }
-SHARED = [key for key in OF_PLOTS if key not in ("c10", "c11", "c12")]
-PLOTS = [("2026_figH8", "mlp-grid", key) for key in OF_PLOTS]
-PLOTS += [("2026_figH7", "vgg-grid", key) for key in SHARED]
-PLOTS += [("2026_figH9", "lenet-grid", key) for key in SHARED]
-PLOTS += [("2024_figD5", "vgg-grid", key) for key in list(OF_PREPRINT)[:4]]
-PLOTS += [("2024_figD6", "mlp-grid", key) for key in OF_PREPRINT]
+PLOTS = [
+    (figure, grid, key, case)
+    for figures, claims, cases in (
+        (("figH8", "figH7", "figH9"), OF_2026, OF_PLOTS),
+        (("figD6", "figD5"), OF_2024, OF_PREPRINT),
+    )
+    for figure, grid in zip(figures, ("mlp-grid", "vgg-grid", "lenet-grid"), strict=False)
+    for key, case in of_plot(claims[figure], cases).items()
+]
 
 CLAIMS = {
     f"{paper}_{figure}": claims
@@ -125,14 +154,11 @@ OF_CURVES = {
     ("2026_fig3", "c2"): ({MLS: TURNED}, {VOLUME: SPREAD_OUT}),
     ("2026_fig3", "c3"): ({S: {"ramp": 2}}, {NMLS: MIXED}),
     ("2026_fig3", "c8"): STEADY["2026_fig2", "c8"],
-    ("2026_fig4", "c7"): STEADY["2026_figI10", "c4"],
     ("2026_figH8", "c16"): STEADY["2026_figH7", "c16"],
     ("2026_figH9", "c16"): STEADY["2026_figH7", "c16"],
     ("2026_figI10", "c1"): ({MLS: OPPOSITE}, {NMLS: MIXED}),
-    ("2026_figI10", "c3"): ({S: TURNED}, {S: SPREAD_OUT}),
     ("2026_figI11", "c1"): ({NMLS: OPPOSITE}, {MLS: MIXED}),
     ("2026_figI11", "c2"): STEADY["2026_figI10", "c2"],
-    ("2026_figI11", "c3"): ({S: TURNED}, {S: SPREAD_OUT}),
     ("2026_figI11", "c4"): STEADY["2026_figI10", "c4"],
     ("2026_figI11", "c5"): STEADY["2026_figI10", "c5"],
     **misclassified("2026_figJ12", MLS),
@@ -151,3 +177,11 @@ OF_CURVES = {
     ("2024_figE8", "c2"): ({G: OPPOSITE}, {G: MIXED}),
     ("2024_figE8", "c3"): STEADY["2026_figI10", "c2"],
 }
+
+OF_CURVES |= {
+    (figure, key): cases
+    for (figure, stem), cases in OF_CURVES.items()
+    for key in CLAIMS[f"chen{figure}"]
+    if key.startswith(f"{stem}-")
+}
+"""With the variants of each claim."""

@@ -76,14 +76,16 @@ def test_halves_of_interpolation_are_of_the_same_runs():
     assert {entry["n"] for entry in verdict.evidence} == {6}
 
 
-@pytest.mark.parametrize(("figure", "key"), [("chen2026_figJ12", "c1"), ("chen2024_fig3", "c1")])
+@pytest.mark.parametrize(
+    ("figure", "key"),
+    [(figure, "c1-interpolation") for figure in ("chen2026_figJ12", "chen2024_fig3")],
+)
 def test_a_rise_from_initialization_is_not_one_in_interpolation(figure, key):
     flat = {(S, "test"): {"ramp": 0, "first": -8, "noise": 0.1}}
-    verdict = judged(CLAIMS[figure][key], trends("vgg-grid", flat))
+    changed = trends("vgg-grid", flat)
+    verdict = judged(CLAIMS[figure][key], changed)
     assert verdict.outcome == "undecided"
-    of_all = next(e for e in verdict.evidence if "on test samples, training" in e["quantity"])
-    assert of_all["low"] > 0
-    assert of_all["claim"] == "reported, not judged"
+    assert judged(CLAIMS[figure][key.removesuffix("-interpolation")], changed).outcome == "holds"
 
 
 def test_evidence_says_what_was_compared_and_of_how_many_runs():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flatlab.papers.beyond._time_weights import correlation, shares
+from flatlab.stats.time_weights import correlation, shares
 
 
 @pytest.mark.parametrize("by", ["iterations", "log"])

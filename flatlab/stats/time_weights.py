@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike
 
 from flatlab.stats.estimate import Array
 
-Time = Literal["iterations", "log"]
+Weight = Literal["iterations", "log", "alike"]
 
 
-def shares(iterations: ArrayLike, by: Time) -> Array:
+def shares(iterations: ArrayLike, by: Weight) -> Array:
     """The share of the time that each checkpoint stands for: (checkpoints), in order.
 
-    A logarithmic axis has no place for iteration 0, whose share of it is 0.
+    A logarithmic axis has no place for iteration 0, whose share of it is 0; "alike", all are equal.
 
     >>> shares(np.array([0, 100, 200, 400]), "iterations").tolist()
     [0.125, 0.25, 0.375, 0.25]
@@ -28,6 +28,8 @@ def shares(iterations: ArrayLike, by: Time) -> Array:
     """
     times = np.asarray(iterations, float)
     known = np.ones(len(times), bool)
+    if by == "alike":
+        return known / len(times)
     if by == "log":
         known = times > 0
         times = np.log(times[known])
@@ -48,3 +50,19 @@ def correlation(a: Array, b: Array, weights: Array) -> float:
     spreads = np.sqrt((weights @ a**2) * (weights @ b**2))
     with np.errstate(invalid="ignore", divide="ignore"):
         return float(np.clip((weights @ (a * b)) / spreads, -1, 1))
+
+
+def trend(values: Array, weights: Array) -> float:
+    """Kendall's tau-a of a curve (checkpoints) and time: pairs count by the product of weights.
+
+    >>> trend(np.array([1.0, 2.0, 0.0]), np.array([1.0, 1.0, 2.0]))
+    -0.6
+    """
+    products = np.triu(np.outer(weights, weights), 1)
+    return float((products * np.sign(values - values[:, None])).sum() / products.sum())
+
+
+def spread(values: Array, weights: Array) -> Array:
+    """The standard deviation of each of some curves: (..., checkpoints) -> (...)."""
+    weights = weights / weights.sum()
+    return np.sqrt(((values - (values @ weights)[..., None]) ** 2) @ weights)
