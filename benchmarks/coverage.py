@@ -60,7 +60,7 @@ def simulate(design: Design) -> Coverage:
     rng = np.random.default_rng(zlib.crc32(str(design).encode()))
     drawn = [design.draw(rng) for _ in range(design.replicates)]
     back = np.tanh if drawn[0].on_z else np.array
-    rows = np.array([(e.point, *e.interval()) for e in drawn if not e.doubt]).reshape(-1, 3)
+    rows = np.array([(e.point, *e.interval()) for e in drawn if not e.instability]).reshape(-1, 3)
     rows = rows[np.isfinite(rows).all(axis=1)]
     if not len(rows):
         return Coverage(design, *[np.nan] * 5, none=1.0)

@@ -288,4 +288,4 @@ def two_that_vary() -> Design:
 def _doubted(correlations: Correlations) -> Estimate:
     """The correlation as `claims` reports it."""
     rho = correlations.rho("x", "y")
-    return replace(rho, doubt=instability(correlations.constant_share("x", "y")))
+    return replace(rho, instability=instability(correlations.constant_share("x", "y")))

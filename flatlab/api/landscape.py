@@ -13,7 +13,7 @@ from torch import nn
 from flatlab.api import directions as _directions
 from flatlab.api.directions import Moved, State
 from flatlab.core.errors import MeasureError
-from flatlab.core.forecast import Forecast, ticked
+from flatlab.core.progress import ProgressBar, ticked
 from flatlab.core.store import as_strings
 from flatlab.derivatives.checks.isolation import batch_norm as in_mode
 from flatlab.derivatives.checks.isolation import check_mode, preserving_state
@@ -21,7 +21,7 @@ from flatlab.inputs.arguments import documented, separated
 from flatlab.inputs.loss_forms import Function
 from flatlab.inputs.prepare import Ready, only
 from flatlab.measuring.evaluate import BATCH, UNITS, evaluate, ready_to_evaluate
-from flatlab.measuring.preflight import measured
+from flatlab.measuring.preflight import measure_family
 from flatlab.measuring.quantity import settings_of
 from flatlab.version import __version__
 
@@ -214,7 +214,7 @@ def _eigenvectors(
     """Of the Hessian of the loss of these samples; signs are those of the largest entries."""
     options = {"largest": axes, "eigenvectors": True, "batch_norm": mode}
     settings = settings_of("spectrum", options, ready.loss, budget=memory, progress=progress)
-    found = measured("spectrum", ready.model, ready.samples, settings)
+    found = measure_family("spectrum", ready.model, ready.samples, settings)
     vectors = torch.from_numpy(found.values["largest_eigenvector"][0, 0])
     if not vectors.isfinite().all():
         raise MeasureError("the Hessian is not finite, so it has no eigenvectors")
@@ -253,7 +253,7 @@ def _on_grid(
     values: dict[str, list[float]] = {}
     grid = list(itertools.product(*axes))
     batches = -(-len(ready.samples.inputs) // size)
-    with Forecast("landscape", len(grid) * batches, progress) as forecast:
+    with ProgressBar("landscape", len(grid) * batches, progress) as forecast:
         for point in grid:
             network = moved.at(point)
             with in_mode(network, mode):

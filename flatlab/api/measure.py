@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from flatlab.api.printed import Report
 from flatlab.core.errors import MeasureError, is_device_failure
-from flatlab.core.forecast import Forecast, duration
 from flatlab.core.options import checked, options_of
+from flatlab.core.progress import ProgressBar, duration
 from flatlab.core.registry import check_known, imported, keys_of, measures_samples
 from flatlab.core.schema import PlanError, plain, refuse_unknown
 from flatlab.core.store import as_strings
@@ -25,11 +25,11 @@ from flatlab.inputs.loss_forms import Function
 from flatlab.inputs.losses import options_known, with_options
 from flatlab.inputs.prepare import Ready, made_ready, only
 from flatlab.losses._base import Loss
-from flatlab.measuring.preflight import measured
+from flatlab.measuring.preflight import measure_family
 from flatlab.measuring.quantity import (
     Measured,
     Quantity,
-    Samples,
+    SampleSet,
     Settings,
     attributes,
     quantities_of,
@@ -60,7 +60,7 @@ def measure(
     loss: str | Function = "half-mse",
     progress: bool = False,
     initial: nn.Module | Mapping[str, Tensor] | None = None,
-    starts: dict[str, dict[str, Any]] | None = None,
+    starts: dict[str, Any] | None = None,
     **arguments: Any,
 ) -> xr.Dataset:
     """Measure a network on some samples.
@@ -135,7 +135,7 @@ def _report(
     families: Sequence[str],
     chosen: Mapping[str, Mapping[str, Any]],
     how: Mapping[str, Any],
-    starts: dict[str, dict[str, Any]],
+    starts: dict[str, Any],
 ) -> xr.Dataset:
     """The report of `measure`.
 
@@ -155,11 +155,11 @@ def _report(
                 raise MeasureError(MIXED.format(name))
             if not samples.inputs.is_floating_point() and not _takes_tokens(name, model):
                 raise MeasureError(f"{name} takes no tokens: its inputs are real numbers")
-            with preserving_state(model), Forecast(f"measuring {name}", 1, settings.progress):
+            with preserving_state(model), ProgressBar(f"measuring {name}", 1, settings.progress):
                 if options.get("accuracy") == AUTO:
                     _say_if_estimated(name, model, replace(settings, found=findings), samples)
                 known = starts.setdefault(CHECKED, {})
-                result = measured(name, model, samples, settings, known, findings)
+                result = measure_family(name, model, samples, settings, known, findings)
         except MeasureError as error:
             if not every or is_device_failure(error):
                 raise
@@ -180,7 +180,7 @@ def _report(
     return report.assign_attrs(about)
 
 
-def _say_if_estimated(name: str, model: nn.Module, settings: Settings, samples: Samples) -> None:
+def _say_if_estimated(name: str, model: nn.Module, settings: Settings, samples: SampleSet) -> None:
     """Say that a family estimates what does not fit in memory, and how long that takes."""
     inputs = samples.inputs
     findings = settings.findings(model, inputs)

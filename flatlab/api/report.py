@@ -21,7 +21,8 @@ from flatlab.core.user_code import called, function_of
 from flatlab.data._dataset import DataError
 from flatlab.data._images import Images
 from flatlab.inputs.adapted import Structure
-from flatlab.inputs.files import Part, parts_of_data
+from flatlab.inputs.files import parts_of_data
+from flatlab.measuring.quantity import SampleSet
 from flatlab.networks import _timm as timm
 from flatlab.networks._build import build
 from flatlab.networks._files import load_state
@@ -68,12 +69,12 @@ def _from_data(options: Namespace) -> Found:
         **{key: getattr(options, key) for key in ("split", "sample_seed", "scaling")},
         **place,
     }
-    return network, chosen.inputs, chosen.targets, about
+    return network, chosen.inputs, chosen.given, about
 
 
-def _outputs(parts: Mapping[str, Part]) -> int:
+def _outputs(parts: Mapping[str, SampleSet]) -> int:
     """The number of classes, or of numbers in a target; 1 where there are no targets."""
-    known = [part.targets for part in parts.values() if part.targets is not None]
+    known = [part.given for part in parts.values() if part.given is not None]
     if known and known[0].ndim > 1:
         return known[0][0].numel()
     return 1 + max((int(targets.max()) for targets in known), default=0)

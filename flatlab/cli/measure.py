@@ -18,10 +18,9 @@ from flatlab.cli.show import print_dataset
 from flatlab.core import store, text
 from flatlab.core.run_records import read_records
 from flatlab.core.schema import convert, describe
-from flatlab.inputs.arguments import Arguments, options_in_measurement
+from flatlab.inputs.arguments import Arguments, Measure, options_in_measurement
 from flatlab.lab import plan
 from flatlab.lab.kinds._sections import Scaling
-from flatlab.lab.kinds._study_networks import Measure
 
 GROUP = "Measure networks"
 DEFAULT = "(default: %(default)s)"
@@ -241,7 +240,7 @@ def _read(options: argparse.Namespace) -> None:
     """Make a record of the arguments, as `measure:` in a file has them; bytes of gigabytes."""
     given = {name: getattr(options, name) for name in Arguments.__struct_fields__}
     given = {name: value for name, value in given.items() if value is not None}
-    if "memory" in given:
+    if isinstance(given.get("memory"), int | float):
         given["memory"] = int(1e9 * given["memory"])
     measure = convert({**given, "families": []}, Measure, lambda key: f"--{key.replace('_', '-')}")
     options.arguments = Arguments(**measure.arguments)

@@ -14,8 +14,8 @@ from types import ModuleType
 
 ROOMS = {
     "core": "plan.options plan.paths plan.registry plan.run_records plan.schema plan.studies store "
-    "execution.own_code:user_code jobs.progress jobs.resume_state derivatives.errors "
-    "derivatives.forecast",
+    "execution.own_code:user_code derivatives.forecast:progress jobs.progress jobs.resume_state "
+    "derivatives.errors",
     "lab.figures": "plotting.axes:style plotting.quantities:labels",
     "lab": "claims jobs plan tables train experiments:kinds plotting:figures publication:publish",
     "api": "metrics._directions metrics._landscape metrics._measure metrics._tracker",

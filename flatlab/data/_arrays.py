@@ -17,7 +17,7 @@ RESIZED = "--resize is of images in a folder or an archive; other samples are ta
 
 Inputs = np.ndarray | dict[str, np.ndarray]
 """(samples, ...), or several under the names of the network's arguments."""
-Samples = tuple[Inputs, np.ndarray | None]
+Pair = tuple[Inputs, np.ndarray | None]
 """Inputs and their targets, if there are any."""
 
 
@@ -26,7 +26,7 @@ def is_arrays(place: str | Path) -> bool:
     return Path(place).suffix.lower() in ENDINGS
 
 
-def parts(path: Path) -> dict[str, Samples]:
+def parts(path: Path) -> dict[str, Pair]:
     """The samples in a file, `train` and perhaps `test`; `DataError` says what it lacks.
 
     .npz, .safetensors: an array of inputs under any name, or several under the names of the
@@ -45,13 +45,13 @@ def parts(path: Path) -> dict[str, Samples]:
         raise DataError(f"{path} cannot be read as {path.suffix}: {reason}") from None
 
 
-def parts_of(named: Mapping[str, np.ndarray], where: str) -> dict[str, Samples]:
+def parts_of(named: Mapping[str, np.ndarray], where: str) -> dict[str, Pair]:
     """The parts among named arrays, as `parts` has them.
 
     named: arrays as in a file .npz.
     where: they lie, for messages.
     """
-    there: dict[str, Samples] = {}
+    there: dict[str, Pair] = {}
     for part in PARTS:
         bases = {name: _base(name, part) for name in named}
         ordered = sorted(named, key=lambda name: bases[name] != name)  # x before x_train
@@ -120,7 +120,7 @@ def _columns(path: Path) -> dict[str, np.ndarray]:
     return {"inputs": inputs, TARGETS[0]: targets.astype(np.int64) if whole else targets}
 
 
-def pictures(place: Path, size: int | None) -> Samples:
+def pictures(place: Path, size: int | None) -> Pair:
     """Images as bytes (samples, 3, height, width), and the numbers of their folders, if any.
 
     place: a folder or an archive.

@@ -20,6 +20,7 @@ quantities are estimates of what other families compute exactly.
 """
 
 from flatlab.core.errors import MeasureError
-from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings
+from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings
+from flatlab.measuring.quantity import SampleSet as Samples  # by the name that studies may have
 
-__all__ = ["MeasureError", "Measured", "Quantity", "Samples", "Settings"]
+__all__ = ["MeasureError", "Measured", "Quantity", "SampleSet", "Samples", "Settings"]

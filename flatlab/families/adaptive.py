@@ -15,7 +15,7 @@ from msgspec import Meta
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.core.schema import Strict, means
 from flatlab.derivatives.estimates.random_perturbations import (
     LOSS,
@@ -32,7 +32,7 @@ from flatlab.derivatives.jacobians.golub_kahan import (
     secant_slopes,
 )
 from flatlab.derivatives.per_sample.probe import check
-from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings, chen2026
+from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings, chen2026
 
 SAMPLE = ("sample",)
 ESTIMATES = True
@@ -130,7 +130,7 @@ class Options(Strict, frozen=True):
     ] = 0.15
 
 
-def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measured:
     """All estimates on one sample set.
 
     Without a batch size, as many samples are taken at a time as fit a budget with the graphs of
@@ -166,7 +166,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     )
     values = _of_sharpness(2 / chosen.rho**2 * changes)
     values |= _of_traces(network, inputs, settings, size, outputs.shape[1])
-    if settings.step is not None:  # differences of outputs have half of the digits
+    if settings.difference_step is not None:  # differences of outputs have half of the digits
         fixed = {name: p.double() for name, p in fixed.items()}
         fixed |= {name: b.double() for name, b in network.named_buffers() if b.is_floating_point()}
         inputs = inputs.double()
@@ -213,7 +213,7 @@ def _of_traces(
     exact = chosen.trace == "exact"
     count = len(inputs)
     steps = steps_of_exact(network, count, outputs) if exact else chosen.probes * -(-count // size)
-    with Forecast(f"{chosen.trace} traces", steps, settings.progress) as forecast:
+    with ProgressBar(f"{chosen.trace} traces", steps, settings.progress) as forecast:
         traces = (
             exact_gauss_newton(network, inputs, forecast.tick)
             if exact
@@ -233,10 +233,12 @@ def _of_norms(f: Any, inputs: Tensor, settings: Settings, size: int, masks: int)
     chosen: Options = settings.options
     maps = [_of_inputs(f, x, masks) for x in inputs.split(size)]
     tolerance, most = chosen.tolerance, chosen.iterations
-    with Forecast("norms", len(maps) * most, settings.progress) as forecast:
+    with ProgressBar("norms", len(maps) * most, settings.progress) as forecast:
         how: dict[str, Any] = {"seed": settings.seed, "tick": forecast.tick}
         results: list[Norms] = [
-            largest_singular_values(Jacobian(g, x, settings.step), tolerance, most, **how)
+            largest_singular_values(
+                Jacobian(g, x, settings.difference_step), tolerance, most, **how
+            )
             for g, x in maps
         ]
     norms, residuals, iterations, converged = (
@@ -254,7 +256,7 @@ def _of_norms(f: Any, inputs: Tensor, settings: Settings, size: int, masks: int)
     }
     if chosen.ascent_steps:
         start, lr, steps = chosen.ascent_start, chosen.ascent_lr, chosen.ascent_steps
-        with Forecast("slopes", len(maps) * steps, settings.progress) as forecast:
+        with ProgressBar("slopes", len(maps) * steps, settings.progress) as forecast:
             how["tick"] = forecast.tick
             slopes = [secant_slopes(g, x, start, lr, steps, **how) for g, x in maps]
         slope = torch.cat(slopes).cpu().numpy()

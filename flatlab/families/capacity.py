@@ -18,14 +18,14 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from flatlab.core.errors import MeasureError
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.core.schema import Strict, means
 from flatlab.derivatives.jacobians.norms import Norms, known, spectral_norm
 from flatlab.derivatives.per_sample.probe import run
 from flatlab.derivatives.second_order.hessian_products import Batches
 from flatlab.derivatives.second_order.second_pass import piecewise_linear
 from flatlab.losses._base import Loss
-from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings
+from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings
 
 LAYER = ("layer",)
 
@@ -127,7 +127,7 @@ class Options(Strict, frozen=True):
     ] = ("path-norm", "margin", "fisher-rao", "pac-bayes")
 
 
-def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measured:
     """All quantities on one sample set; NaN everywhere if weights or outputs are not finite.
 
     Raises `MeasureError` where classes, targets or initial weights are needed but missing.
@@ -288,7 +288,7 @@ def margins(outputs: Tensor, classes: Tensor) -> Tensor:
     return right - outputs.scatter(1, classes[:, None], -torch.inf).amax(1)
 
 
-def _classes(samples: Samples, outputs: Tensor, what: str) -> Tensor:
+def _classes(samples: SampleSet, outputs: Tensor, what: str) -> Tensor:
     """The classes of samples or positions; `MeasureError` where there are none, or do not fit."""
     if samples.position_labels is not None:
         return samples.position_labels
@@ -383,7 +383,7 @@ def noise_tolerance(
 
     count = sum(int((classes >= 0).sum()) for _, classes in batches)
     low, high = 0.0, LARGEST
-    with Forecast("noise tolerance", (1 + STEPS * DRAWS) * len(batches), progress) as forecast:
+    with ProgressBar("noise tolerance", (1 + STEPS * DRAWS) * len(batches), progress) as forecast:
         without_noise = accuracy(theta)
         for _ in range(STEPS):
             sigma = (low + high) / 2

@@ -21,7 +21,7 @@ from msgspec import Meta
 from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.core.schema import Key, Strict, closest, means
 from flatlab.derivatives.per_sample.memory import accuracy_of
 from flatlab.derivatives.per_sample.probe import Findings
@@ -33,7 +33,7 @@ from flatlab.derivatives.second_order.layer_curvature import (
 )
 from flatlab.derivatives.second_order.traces import hessian_traces
 from flatlab.losses._base import Loss
-from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings
+from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings
 
 LAYER = ("layer",)
 FLATNESS, TRACE = "output^2, or loss", "loss/parameter^2"
@@ -126,7 +126,7 @@ PROBES = 100
 """Random signs for traces, unless an accuracy is wanted."""
 
 
-def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measured:
     """Every layer that `geometry` has; NaN for one that is left out or for which it is undefined.
 
     Raises `MeasureError` for a layer asked for by name that is not linear, is used several times
@@ -177,7 +177,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             settings.seed,
             settings.batch_size,
             settings.progress,
-            settings.step,
+            settings.difference_step,
             accuracy_of(options.accuracy, findings, samples.inputs, settings.budget),
             settings.budget,
         )
@@ -245,8 +245,8 @@ def _exact(
     sums = {name: inputs.new_zeros(2, dtype=torch.float64) for name in features}
     diagonals: dict[str, list[Tensor]] = {name: [] for name in features}
     steps = len(features) * -(-len(inputs) // size)
-    with Forecast("curvatures of layers", steps, settings.progress) as forecast:
-        how: dict[str, Any] = {"twice": settings.step is None, "tick": forecast.tick}
+    with ProgressBar("curvatures of layers", steps, settings.progress) as forecast:
+        how: dict[str, Any] = {"twice": settings.difference_step is None, "tick": forecast.tick}
         for of_layers in layer_curvatures(model, inputs, targets, loss, modules, size, **how):
             for name, (x, hessian) in of_layers.items():
                 hessian = hessian.detach().double()
@@ -264,7 +264,7 @@ def _exact(
             result[f"{head}kappa_trace"] = totals
         if "maximal" in wanted:
             rows = sum(len(of_layers[number][0]) for of_layers in forms.values())
-            with Forecast("eigenvalues of rows", rows, settings.progress) as forecast:
+            with ProgressBar("eigenvalues of rows", rows, settings.progress) as forecast:
                 result[f"{head}kappa_max"] = {
                     name: _maximal(*forms[name][number], features[name], curved, forecast.tick)
                     for name, curved in curvatures.items()

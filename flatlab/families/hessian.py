@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.core.schema import Strict, means
 from flatlab.derivatives.checks.isolation import batch_norm
 from flatlab.derivatives.per_sample.memory import held_while
@@ -28,7 +28,7 @@ from flatlab.derivatives.second_order.hessian_products import (
     trainable,
 )
 from flatlab.derivatives.second_order.lanczos import largest_eigenvalue
-from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings
+from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings
 
 TOKENS = True
 CHECKS = ("gradient", "hessian", "gauss-newton")
@@ -74,7 +74,7 @@ class Options(Strict, frozen=True):
     ] = False
 
 
-def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measured:
     """The eigenvalues on one sample set.
 
     >>> import torch, flatlab
@@ -102,9 +102,9 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
             first = start
             if name in before:
                 first = start / torch.linalg.vector_norm(start) + before[name]
-            product = PRODUCTS[name](model, batches, settings.loss, settings.step)
+            product = PRODUCTS[name](model, batches, settings.loss, settings.difference_step)
             what = f"largest eigenvalue of the {name} matrix, in some {TYPICAL} products,"
-            with Forecast(what, TYPICAL, settings.progress) as forecast:
+            with ProgressBar(what, TYPICAL, settings.progress) as forecast:
                 largest = largest_eigenvalue(counted(product, forecast.tick), first)
             if largest.vector.isfinite().all():
                 before[name] = largest.vector
@@ -119,7 +119,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     return Measured(values)
 
 
-def batches_of(model: nn.Module, samples: Samples, settings: Settings) -> Batches:
+def batches_of(model: nn.Module, samples: SampleSet, settings: Settings) -> Batches:
     """All samples with their targets, in parts.
 
     They have the batch size that is set; or as many samples as have graphs that fit the budget, of
@@ -133,7 +133,7 @@ def batches_of(model: nn.Module, samples: Samples, settings: Settings) -> Batche
     size = settings.batch_size or BATCH
     if settings.options.batch_norm == "train":
         size = len(inputs)
-    elif settings.budget and not settings.batch_size and settings.step is None:
+    elif settings.budget and not settings.batch_size and settings.difference_step is None:
         one = [(inputs[:1], targets[:1])]
         held = held_while(lambda: hessian_product(model, one, settings.loss))
         size = min(size, max(settings.budget // max(held, 1), 1))

@@ -21,7 +21,7 @@ from msgspec import Meta
 from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.core.schema import Strict, means
 from flatlab.derivatives.jacobians.golub_kahan import samples_at_a_time
 from flatlab.derivatives.jacobians.norms import norms_of_layers, spectral_norm
@@ -31,7 +31,7 @@ from flatlab.derivatives.per_sample.hooks import recorded
 from flatlab.derivatives.per_sample.memory import RESIDUAL, accuracy_of
 from flatlab.derivatives.per_sample.probe import Findings, run
 from flatlab.derivatives.per_sample.singular_values import singular_values
-from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings
+from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings
 
 BATCH = 1000
 """Samples at a time, for the features."""
@@ -103,7 +103,7 @@ class Options(Strict, frozen=True):
     ] = "exact"
 
 
-def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measured:
     """All norms on one sample set.
 
     >>> import torch, flatlab
@@ -178,7 +178,9 @@ def _norms(
     for network in (model, nn.Sequential(model, *softmax_of(classes))):  # d softmax(f)/dx = P J
         fitting = size or samples_at_a_time(network, inputs, budget)
         how: dict[str, Any] = {"layers": [], "residual": RESIDUAL, "size": fitting}
-        with Forecast("Jacobian norms", 20 * -(-len(inputs) // fitting), settings.progress) as bar:
+        with ProgressBar(
+            "Jacobian norms", 20 * -(-len(inputs) // fitting), settings.progress
+        ) as bar:
             norms = norms_of_layers(
                 network, inputs, findings, **how, seed=settings.seed, tick=bar.tick
             )
@@ -216,7 +218,7 @@ def _exact_norms(
 
 
 def _pair_bound(
-    model: nn.Module, samples: Samples, settings: Settings, outputs: Tensor
+    model: nn.Module, samples: SampleSet, settings: Settings, outputs: Tensor
 ) -> dict[str, Tensor]:
     """Over all pairs of samples with different targets; zero pairs have a bound of -inf."""
     options: Options = settings.options

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from flatlab.core.errors import MeasureError
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.core.schema import Strict, means
 from flatlab.derivatives.checks.isolation import batch_norm
 from flatlab.derivatives.second_order.hessian_products import Product, trainable
@@ -31,7 +31,7 @@ from flatlab.inputs.loss_forms import OfPositions
 from flatlab.inputs.prepare import only
 from flatlab.losses import cross_entropy, half_mse, logistic
 from flatlab.losses._base import Loss
-from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings
+from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings
 
 TOKENS = True
 CHECKS = ("gradient", "hessian", "gauss-newton")
@@ -99,7 +99,7 @@ class Options(Strict, frozen=True):
     ] = False
 
 
-def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measured:
     """The spectra on one sample set.
 
     >>> import torch, flatlab
@@ -128,7 +128,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
                     place = f"spectrum {block} {matrix}"
                     alone = options.batch_norm == "eval"
                     chosen = matrix_of(
-                        matrix, model, batches, settings.loss, settings.step, alone=alone
+                        matrix, model, batches, settings.loss, settings.difference_step, alone=alone
                     )
                     for name, value in _of_matrix(chosen, trainable(model), settings, place):
                         results.setdefault(name, []).append(value)
@@ -177,7 +177,7 @@ def _of_matrix(
     wanted = options.largest + options.smallest
     if wanted:
         largest, what = min(options.largest, count), f"{wanted} eigenvalues ({place})"
-        with Forecast(what, TYPICAL + 2 * wanted, settings.progress) as forecast:
+        with ProgressBar(what, TYPICAL + 2 * wanted, settings.progress) as forecast:
             ticking = replace(matrix, product=counted(matrix.product, forecast.tick))
             pairs = ticking.eigenvalues(
                 start,
@@ -193,7 +193,7 @@ def _of_matrix(
         values += _of_pairs(pairs, largest, options)
     if options.density_probes:
         steps = options.density_probes * min(options.density_steps, count)
-        with Forecast(f"density ({place})", steps, settings.progress) as forecast:
+        with ProgressBar(f"density ({place})", steps, settings.progress) as forecast:
             values += _of_density(counted(matrix.product, forecast.tick), like, settings)
     return values
 

@@ -125,11 +125,11 @@ class Outputs:
     """What a network returns.
 
     shape: of one sample, without the samples.
-    step: its place among several outputs; None: the network returns it alone.
+    key: of it among several outputs; None: the network returns it alone.
     """
 
     shape: tuple[int, ...]
-    step: str | int | None
+    key: str | int | None
 
     @property
     def classes(self) -> int:
@@ -157,10 +157,10 @@ def outputs_of(
     """
     with torch.no_grad():
         raw: Any = run(_with_forward(model, layout, None), x[:2].clone())
-    step = None if isinstance(raw, Tensor) and output is None else _chosen(raw, output)
-    if step is not None and not isinstance(raw := _part(raw, step), Tensor):
-        raise MeasureError(f"the output {step!r} is {type(raw).__name__}, not a tensor")
-    return Outputs(tuple(raw.shape[1:]) if raw.ndim else (1,), step)
+    key = None if isinstance(raw, Tensor) and output is None else _chosen(raw, output)
+    if key is not None and not isinstance(raw := _part(raw, key), Tensor):
+        raise MeasureError(f"the output {key!r} is {type(raw).__name__}, not a tensor")
+    return Outputs(tuple(raw.shape[1:]) if raw.ndim else (1,), key)
 
 
 def adapted(model: nn.Module, layout: Layout | None, outputs: Outputs) -> nn.Module:
@@ -170,7 +170,7 @@ def adapted(model: nn.Module, layout: Layout | None, outputs: Outputs) -> nn.Mod
     height, width), become vectors in which the classes of a position lie side by side. Outputs at
     positions that do not count are 0, so that they have no derivatives.
     """
-    plain = layout is None and outputs.step is None and len(outputs.shape) == 1
+    plain = layout is None and outputs.key is None and len(outputs.shape) == 1
     return model if plain else _with_forward(model, layout, outputs)
 
 
@@ -200,10 +200,10 @@ def _names(raw: Any) -> list[str | int]:
     return [key for key, value in vars(raw).items() if isinstance(value, Tensor)]
 
 
-def _part(raw: Any, step: str | int) -> Any:
-    if isinstance(raw, Mapping) or isinstance(step, int):
-        return raw[step]
-    return getattr(raw, step)
+def _part(raw: Any, key: str | int) -> Any:
+    if isinstance(raw, Mapping) or isinstance(key, int):
+        return raw[key]
+    return getattr(raw, key)
 
 
 def _with_forward(model: nn.Module, layout: Layout | None, outputs: Outputs | None) -> nn.Module:
@@ -219,7 +219,7 @@ def _with_forward(model: nn.Module, layout: Layout | None, outputs: Outputs | No
         raw = kind.forward(self, *args, **kwargs)
         if outputs is None:
             return raw
-        raw = raw if outputs.step is None else _part(raw, outputs.step)
+        raw = raw if outputs.key is None else _part(raw, outputs.key)
         if raw.ndim == 1:
             return raw[:, None]
         flat = raw.movedim(1, -1).flatten(1) if raw.ndim > 3 else raw.flatten(1)

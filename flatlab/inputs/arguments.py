@@ -9,16 +9,21 @@ import functools
 import inspect
 import textwrap
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast, get_type_hints
 
-from msgspec import Meta
+from msgspec import Meta, defstruct
 from msgspec.structs import fields
 
 from flatlab.core.options import options_of
 from flatlab.core.schema import Strict, convert, means
 
 Count = Annotated[int, Meta(ge=1)]
+Precision = Literal["float64", "float32"]
 Called = TypeVar("Called")
+WEIGHTS = (
+    "one for each class: the mean over samples or positions is weighted by them, and divided by "
+    "the sum of the weights, as in torch"
+)
 
 
 class Arguments(Strict, frozen=True):
@@ -48,7 +53,7 @@ class Arguments(Strict, frozen=True):
     ] = -100
     batch_size: Annotated[Count | None, means("samples at a time; null: as many as fit")] = None
     dtype: Annotated[
-        Literal["float64", "float32"] | None,
+        Precision | None,
         means(
             "of the arithmetic; null: that of the network. Gram matrices and logarithms are in "
             "float64 always"
@@ -90,16 +95,34 @@ def options_in_measurement(folder: str, key: str) -> type[Strict]:
     if (folder, key) != ("losses", "cross-entropy"):
         return kind
 
-    class Options(kind, frozen=True):  # type: ignore[misc, valid-type]
-        class_weights: Annotated[
-            list[Annotated[float, Meta(ge=0)]] | None,
-            means(
-                "one for each class: the mean over samples or positions is weighted by them, and "
-                "divided by the sum of the weights, as in torch"
-            ),
-        ] = None
+    weights = Annotated[list[Annotated[float, Meta(ge=0)]] | None, means(WEIGHTS)]
+    how: Any = {"bases": (kind,), "frozen": True, "kw_only": True}
+    options = defstruct("Options", [("class_weights", weights, None)], **how)
+    return cast(type[Strict], options)
 
-    return Options
+
+class Measure(Arguments, frozen=True, kw_only=True):
+    """The measurements on each network; options of the families and of the loss are keys too."""
+
+    FOLDERS: ClassVar[dict[str, str]] = {"families": "metrics", "loss": "losses"}
+    OPTIONS: ClassVar[Any] = staticmethod(options_in_measurement)
+
+    families: Annotated[
+        list[str], means("files of flatlab/families; those joined by + are measured by one job")
+    ]
+    loss: Annotated[str, means("that of the training, a file of flatlab/losses")] = "cross-entropy"
+    samples: Annotated[
+        Literal["all"] | Count,
+        means("training samples that the families are measured on, drawn by the seed"),
+    ] = 100  # type: ignore[assignment]
+    precision: Annotated[Precision | None, means("former name of `dtype`")] = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Those of `flatlab.measure`: so many samples are drawn, by the seed."""
+        own = {name: getattr(self, name) for name in Arguments.__struct_fields__}
+        samples = None if self.samples == "all" else self.samples
+        return own | {"samples": samples, "dtype": self.dtype or self.precision}
 
 
 def documented(function: Called) -> Called:

@@ -1,7 +1,6 @@
 """Samples for networks that were trained elsewhere: from files, folders and functions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,49 +12,22 @@ from torch import Tensor
 from flatlab.core.registry import keys_of
 from flatlab.core.store import load_dataset
 from flatlab.core.user_code import called, function_of
-from flatlab.data._arrays import RESIZED, Inputs, Samples, is_arrays, parts, parts_of, pictures
+from flatlab.data._arrays import RESIZED, Inputs, Pair, is_arrays, parts, parts_of, pictures
 from flatlab.data._dataset import DataError, load
 from flatlab.data._folders import folders
-from flatlab.data._tensors import Split, prepare
+from flatlab.data._tensors import prepare
 from flatlab.inputs.adapted import Structure
-from flatlab.inputs.batches import collected, of_samples
+from flatlab.inputs.batches import collected
+from flatlab.measuring.quantity import SampleSet
 
 TABLE = ".zarr.zip"
 """How the file of a data set ends that the workflow has prepared."""
 FORMS = "arrays by name, (x, y), (x, y, x_test, y_test), or one or two loaders"
 
 
-@dataclass(frozen=True)
-class Part:
-    """Samples for training, or for testing, as networks see them.
-
-    inputs: (samples, ...), or several by place or by name.
-    targets: classes (samples,) or, by position, (samples, ...), or real numbers (samples, ...);
-        None: there are none.
-    """
-
-    inputs: Structure
-    targets: Tensor | None
-
-    @classmethod
-    def of(cls, split: Split) -> "Part":
-        """Those of a data set."""
-        return cls(split.inputs, split.targets if split.labels is None else split.labels)
-
-    def __len__(self) -> int:
-        several = self.inputs.values() if isinstance(self.inputs, dict) else self.inputs
-        return len(self.inputs if isinstance(self.inputs, Tensor) else next(iter(several)))
-
-    def subset(self, size: int, seed: int) -> "Part":
-        """A fixed random subset of `size` distinct samples."""
-        order = torch.from_numpy(np.random.default_rng(seed).permutation(len(self))[:size])
-        targets = None if self.targets is None else self.targets[order]
-        return Part(of_samples(self.inputs, order), targets)
-
-
 def parts_of_data(
     data: str, scaling: str, study: str = "", resize: int | None = None
-) -> dict[str, Part]:
+) -> dict[str, SampleSet]:
     """The training samples, and the test samples where there are some.
 
     data: a file of arrays, a folder of images, a data set's key or its file in the workflow, or
@@ -86,12 +58,12 @@ def parts_of_data(
     raise DataError(f"--data {data}: no file, folder or module:function; known data: {known}")
 
 
-def _prepared(raw: xr.Dataset, scaling: str) -> dict[str, Part]:
+def _prepared(raw: xr.Dataset, scaling: str) -> dict[str, SampleSet]:
     splits = prepare(raw, {"classes": "all", "scaling": scaling}, None, torch.float32)
-    return {"train": Part.of(splits.train), "test": Part.of(splits.test)}
+    return {"train": SampleSet.of(splits.train), "test": SampleSet.of(splits.test)}
 
 
-def _from_function(name: str, study: str) -> dict[str, Part]:
+def _from_function(name: str, study: str) -> dict[str, SampleSet]:
     result = called(function_of(name, "--data", study), "--data", name, study)
     if isinstance(result, Mapping):
         arrays = {str(key): np.asarray(value) for key, value in result.items()}
@@ -103,11 +75,11 @@ def _from_function(name: str, study: str) -> dict[str, Part]:
         return _from_arrays(parts_of(arrays, name), name)
     if len(several) > 2 or not all(hasattr(part, "__iter__") or _indexed(part) for part in several):
         raise DataError(f"--data {name} returned {type(result).__name__}; it must return {FORMS}")
-    there: dict[str, Part] = {}
+    there: dict[str, SampleSet] = {}
     for part, loader in zip(("train", "test"), several, strict=False):
         inputs, targets = collected(loader, None, None)
         y = None if targets is None else np.asarray(targets)
-        there[part] = Part(_as_inputs(inputs), _targets(y, f"{name}: {part}"))
+        there[part] = SampleSet(_as_inputs(inputs), _targets(y, f"{name}: {part}"))
     return there
 
 
@@ -115,9 +87,10 @@ def _indexed(part: Any) -> bool:
     return hasattr(part, "__getitem__") and hasattr(part, "__len__")
 
 
-def _from_arrays(there: Mapping[str, Samples], where: str) -> dict[str, Part]:
+def _from_arrays(there: Mapping[str, Pair], where: str) -> dict[str, SampleSet]:
     return {
-        part: Part(_as_inputs(x), _targets(y, f"{where}: {part}")) for part, (x, y) in there.items()
+        part: SampleSet(_as_inputs(x), _targets(y, f"{where}: {part}"))
+        for part, (x, y) in there.items()
     }
 
 

@@ -17,7 +17,7 @@ from flatlab.inputs.arguments import options_in_measurement
 from flatlab.inputs.loss_forms import Function, OfFunction, OfPositions, Weighted
 from flatlab.losses import cross_entropy
 from flatlab.losses._base import Loss, loss_of
-from flatlab.measuring.quantity import Samples
+from flatlab.measuring.quantity import SampleSet
 
 
 def options_known(loss: str | Function) -> set[str]:
@@ -49,8 +49,8 @@ def with_options(loss: str | Function, options: Mapping[str, Any]) -> Loss | Fun
 
 
 def loss_for(
-    loss: Loss | Function, model: nn.Module, samples: Samples, outputs: Outputs, ignore_index: int
-) -> tuple[Loss, Samples]:
+    loss: Loss | Function, model: nn.Module, samples: SampleSet, outputs: Outputs, ignore_index: int
+) -> tuple[Loss, SampleSet]:
     """The loss of the outputs of a network, and the samples with the targets that it takes.
 
     loss: one of this project's; or a function of outputs and targets, which must be the mean of its
@@ -69,7 +69,7 @@ def loss_for(
     return OfPositions(loss, outputs.classes, count), samples
 
 
-def _of_mean_weight(loss: Weighted, samples: Samples, classes: int) -> Weighted:
+def _of_mean_weight(loss: Weighted, samples: SampleSet, classes: int) -> Weighted:
     """The weighted cross-entropy, divided by the mean weight of these samples."""
     weights = loss.weights.to(samples.inputs.device)
     if samples.labels is not None:
@@ -94,8 +94,8 @@ def _of_mean_weight(loss: Weighted, samples: Samples, classes: int) -> Weighted:
 
 
 def _of_function(
-    loss: Function, model: nn.Module, samples: Samples, outputs: Outputs, ignore_index: int
-) -> tuple[Loss, Samples]:
+    loss: Function, model: nn.Module, samples: SampleSet, outputs: Outputs, ignore_index: int
+) -> tuple[Loss, SampleSet]:
     targets = _as_given(samples, outputs, ignore_index)
     if targets is None:
         raise MeasureError("a loss that is a function needs targets")
@@ -135,21 +135,21 @@ def _of_function(
     )
 
 
-def _as_given(samples: Samples, outputs: Outputs, ignore_index: int) -> Tensor | None:
+def _as_given(samples: SampleSet, outputs: Outputs, ignore_index: int) -> Tensor | None:
     """Targets as a function of the outputs takes them: classes, or values, by position."""
     labels = samples.position_labels
     if labels is not None:
         positions = outputs.shape[1:] if len(outputs.shape) > 2 else outputs.shape[:1]
         return labels.masked_fill(labels < 0, ignore_index).unflatten(1, positions)
-    if samples.labels is not None or samples.targets is None:
-        return samples.labels
-    return outputs.natural(samples.targets) if outputs.classes else samples.targets
+    if outputs.classes and samples.targets is not None:
+        return outputs.natural(samples.targets)
+    return samples.given
 
 
 def _tried(
     loss: Function,
     model: nn.Module,
-    samples: Samples,
+    samples: SampleSet,
     outputs: Outputs,
     targets: Tensor,
     few: Tensor,
@@ -175,7 +175,7 @@ def _tried(
     return float(whole), [float(value) for value in values]
 
 
-def _otherwise(flat: Tensor, samples: Samples, few: Tensor) -> Tensor:
+def _otherwise(flat: Tensor, samples: SampleSet, few: Tensor) -> Tensor:
     """Outputs (samples, N) with other numbers at positions that do not count, where they are 0."""
     kept = samples.kept
     if kept is None:

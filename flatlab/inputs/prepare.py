@@ -27,7 +27,7 @@ from flatlab.inputs.batches import collected, of_samples
 from flatlab.inputs.loss_forms import Function
 from flatlab.inputs.losses import loss_for
 from flatlab.losses._base import Loss
-from flatlab.measuring.quantity import Samples
+from flatlab.measuring.quantity import SampleSet
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Ready:
     """
 
     model: nn.Module
-    samples: Samples
+    samples: SampleSet
     loss: Loss
     outputs: Outputs
     ignored: int
@@ -110,8 +110,10 @@ def _as_one(
     if isinstance(inputs, Tensor):
         inputs = x = typed(inputs)
     else:
-        named = isinstance(inputs, dict)
-        inputs = {n: typed(p) for n, p in inputs.items()} if named else tuple(map(typed, inputs))
+        if isinstance(inputs, dict):
+            inputs = {name: typed(part) for name, part in inputs.items()}
+        else:
+            inputs = tuple(map(typed, inputs))
         _check_names(model, inputs)
         layout = Layout.of(inputs)
         x = layout.packed(inputs)
@@ -148,15 +150,17 @@ def _checked(targets: Tensor, x: Tensor, weight: Tensor) -> Tensor:
     return targets.to(weight if targets.is_floating_point() else weight.device)
 
 
-def _labelled(inputs: Tensor, targets: Tensor | None, weight: Tensor, ignore_index: int) -> Samples:
+def _labelled(
+    inputs: Tensor, targets: Tensor | None, weight: Tensor, ignore_index: int
+) -> SampleSet:
     """Samples with values (samples, N), or with classes, without those whose class is ignored."""
     if targets is None or targets.is_floating_point():
-        return Samples(inputs, targets)
+        return SampleSet(inputs, targets)
     labels = targets.long()
     if targets.ndim > 1:
         one_hot = targets.ndim == 2 and targets.shape[1] > 1 and bool((labels >= 0).all())
         classes = labels.argmax(1) if one_hot and bool((labels.sum(1) == 1).all()) else None
-        return Samples(inputs, targets.to(weight), classes)
+        return SampleSet(inputs, targets.to(weight), classes)
     kept = labels != ignore_index
     if not bool(kept.any()):
         raise MeasureError(f"all labels are {ignore_index}, the class that is left out")
@@ -166,7 +170,7 @@ def _labelled(inputs: Tensor, targets: Tensor | None, weight: Tensor, ignore_ind
         raise MeasureError(
             f"label {least}: classes are counted from 0; ignore_index={least} leaves it out"
         )
-    return Samples(inputs, None, labels)
+    return SampleSet(inputs, None, labels)
 
 
 def _at_positions(
@@ -177,7 +181,7 @@ def _at_positions(
     outputs: Outputs,
     weight: Tensor,
     ignore_index: int,
-) -> tuple[Samples, Layout | None]:
+) -> tuple[SampleSet, Layout | None]:
     """Samples of which some position counts, with masks among their inputs where not all do.
 
     inputs: as the network takes them.
@@ -198,7 +202,7 @@ def _at_positions(
     if not bool(some.any()):
         raise MeasureError("no position of any sample counts: all are masked or ignored")
     if bool(kept.all()):
-        return Samples(x, values, position_labels=labels), layout
+        return SampleSet(x, values, position_labels=labels), layout
     inputs, kept = of_samples(inputs, some), kept[some]
     layout = Layout.of(inputs, kept.shape[1])
     if values is not None:
@@ -208,7 +212,7 @@ def _at_positions(
             values = values.masked_fill(~kept[..., None], torch.nan).flatten(1)
     labels = None if labels is None else labels[some].masked_fill(~kept, -1)
     how: dict[str, Any] = {"masks": layout.masks, "padded": padded, "position_labels": labels}
-    return Samples(layout.packed(inputs, kept), values, kept=kept, **how), layout
+    return SampleSet(layout.packed(inputs, kept), values, kept=kept, **how), layout
 
 
 def _kept(x: Tensor, targets: Tensor | None, outputs: Outputs, attended: Tensor | None) -> Tensor:

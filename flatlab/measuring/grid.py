@@ -13,15 +13,15 @@ from torch import nn
 from flatlab.core.progress import Progress
 from flatlab.core.registry import imported, joined
 from flatlab.core.store import TrainedPack, as_strings
-from flatlab.data._tensors import Split, Splits, prepare
+from flatlab.data._tensors import Splits, prepare
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.derivatives.jacobians.norms import Norms
 from flatlab.losses._base import loss_of
 from flatlab.measuring.dataset import stacked, without_samples
-from flatlab.measuring.preflight import Known, measured, notes_of_many
+from flatlab.measuring.preflight import Known, measure_family, notes_of_many
 from flatlab.measuring.quantity import (
     Measured,
-    Samples,
+    SampleSet,
     Settings,
     attributes,
     quantities_of,
@@ -164,10 +164,10 @@ class GridMeasurer:
                     how,
                     norms=norms,
                     memory=how.memory.setdefault(key, {}),
-                    split=_samples(split),
-                    held_out=_samples(self.splits.test) if training else None,
+                    split=SampleSet.of(split),
+                    held_out=SampleSet.of(self.splits.test) if training else None,
                 )
-                result = measured(name, self.model, _samples(subset), of_set, known)
+                result = measure_family(name, self.model, SampleSet.of(subset), of_set, known)
                 results[(number,)] = without_samples(result, quantities_of(family))
         return results
 
@@ -194,10 +194,6 @@ class GridMeasurer:
         return xr.Dataset(
             described, {**labels, **coordinates}, notes_of_many(name, of_network.values())
         )
-
-
-def _samples(split: Split) -> Samples:
-    return Samples(split.inputs, split.targets, split.labels)
 
 
 def _run_coordinates(about: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:

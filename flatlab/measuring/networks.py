@@ -27,8 +27,8 @@ from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.derivatives.per_sample.memory import BUDGET
 from flatlab.losses._base import loss_of
 from flatlab.measuring.dataset import Row, stacked, without_samples
-from flatlab.measuring.preflight import measured
-from flatlab.measuring.quantity import Measured, Quantity, Samples, quantities_of, settings_of
+from flatlab.measuring.preflight import measure_family
+from flatlab.measuring.quantity import Measured, Quantity, SampleSet, quantities_of, settings_of
 from flatlab.networks import _timm
 from flatlab.networks._build import build
 from flatlab.networks._pretrained import LazyNetwork, LoadedNetwork, of_timm
@@ -131,11 +131,11 @@ def _of_family(
         result: Measured = family.measure_splits(network.model, network.splits, how)
         return result
     labels = None if network.labels is None else network.labels.to(device)
-    samples = Samples(network.inputs.to(device), None, labels)
+    samples = SampleSet(network.inputs.to(device), None, labels)
     loss = loss_of({"loss": SHARPNESS_OF})
     how = settings_of(name, options, loss, seed=settings["seed"], budget=BUDGET)
     with preserving_state(network.model):
-        result = measured(name, network.model, samples, how)
+        result = measure_family(name, network.model, samples, how)
     return without_samples(result, quantities_of(family))
 
 

@@ -14,7 +14,7 @@ from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.derivatives.second_order.second_pass import recomposed
 from flatlab.inputs.loss_forms import OfFunction
 from flatlab.losses._base import NoClosedForm
-from flatlab.measuring.quantity import Measured, Samples, Settings
+from flatlab.measuring.quantity import Measured, SampleSet, Settings
 
 NOTES = ("derivatives", "derivatives_not_checked")
 """What a check says: see `check_derivatives`."""
@@ -23,10 +23,10 @@ Known = dict[tuple[str | None, str | None], dict[Kind, DerivativeReport]]
 """What is known of derivatives, by the mode of batch norm and the loss that an option names."""
 
 
-def measured(
+def measure_family(
     name: str,
     model: nn.Module,
-    samples: Samples,
+    samples: SampleSet,
     settings: Settings,
     known: Known | None = None,
     findings: dict[str, Findings] | None = None,
@@ -61,7 +61,7 @@ def measured(
     given = samples.targets
     if given is not None and given.ndim == 2 and given.shape[1] > 1 and (why := loss.unfit(given)):
         raise MeasureError(why)
-    how = replace(settings, step=report.step, found={} if findings is None else findings)
+    how = replace(settings, difference_step=report.step, found={} if findings is None else findings)
     try:
         with recomposed(report.operations):
             result: Measured = family.measure(model, samples, how)

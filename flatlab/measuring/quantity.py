@@ -11,9 +11,11 @@ from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
 from flatlab.core.registry import imported
+from flatlab.data._tensors import Split
 from flatlab.derivatives.checks.isolation import check_samples
 from flatlab.derivatives.jacobians.norms import Norms
 from flatlab.derivatives.per_sample.probe import Findings, probe
+from flatlab.inputs.batches import of_samples
 from flatlab.inputs.loss_forms import OfFunction
 from flatlab.losses._base import Loss, loss_of
 
@@ -56,10 +58,10 @@ def quantities_of(family: ModuleType) -> dict[str, Quantity]:
 
 
 @dataclass(frozen=True)
-class Samples:
-    """A sample set.
+class SampleSet:
+    """Inputs with their targets.
 
-    inputs: (samples, ...).
+    inputs: (samples, ...); of samples as users have them, perhaps several by place or by name.
     targets: (samples, N), or None; NaN at positions that do not count.
     labels: classes, (samples,), or None.
     position_labels: classes of positions, (samples, positions), -1 where there is none, or None.
@@ -69,13 +71,33 @@ class Samples:
     padded: whether some positions are padding, which the network does not see.
     """
 
-    inputs: Tensor
+    inputs: Any
     targets: Tensor | None = None
     labels: Tensor | None = None
     position_labels: Tensor | None = None
     kept: Tensor | None = None
     masks: int = 0
     padded: bool = False
+
+    @classmethod
+    def of(cls, split: Split) -> "SampleSet":
+        """Those of a part of a data set."""
+        return cls(split.inputs, split.targets, split.labels)
+
+    def __len__(self) -> int:
+        inputs = [*self.inputs.values()] if isinstance(self.inputs, dict) else self.inputs
+        return len(inputs[0] if isinstance(inputs, tuple | list) else inputs)
+
+    def subset(self, size: int, seed: int) -> "SampleSet":
+        """A fixed random subset of `size` distinct samples, as users have them."""
+        order = torch.from_numpy(np.random.default_rng(seed).permutation(len(self))[:size])
+        targets, labels = (None if y is None else y[order] for y in (self.targets, self.labels))
+        return SampleSet(of_samples(self.inputs, order), targets, labels)
+
+    @property
+    def given(self) -> Tensor | None:
+        """The classes, or the values where there are none."""
+        return self.targets if self.labels is None else self.labels
 
     @property
     def numbers(self) -> Tensor:
@@ -130,7 +152,7 @@ class Settings:
     norms: cache of weight norms, which all sample sets of one network share.
     found: what rules cover in the network, once it has been asked; all families on the same network
         and samples share it.
-    step: the difference step of what stands in for second backward passes where these are wrong, as
+    difference_step: of what stands in for second backward passes where these are wrong, as
         `check_derivatives` has found; None: they are right.
     split: all samples of the split that those measured are drawn from, in an experiment.
     held_out: test samples, in an experiment, where those measured are training samples.
@@ -146,9 +168,9 @@ class Settings:
     norms: Norms = field(default_factory=dict)
     found: dict[str, Findings] = field(default_factory=dict)
     budget: int | None = None
-    step: float | None = None
-    split: Samples | None = None
-    held_out: Samples | None = None
+    difference_step: float | None = None
+    split: SampleSet | None = None
+    held_out: SampleSet | None = None
 
     def findings(self, model: nn.Module, inputs: Tensor) -> Findings:
         """What rules cover; `MeasureError` for a network or samples that cannot be measured."""

@@ -73,7 +73,7 @@ class Correlations:
                 Estimate(
                     *(name, float(one[0]), many, part.strata, n),
                     on_z=True,
-                    inflated=True,
+                    unit_variance_factor=True,
                     estimand=estimand,
                 )
             )
@@ -108,7 +108,7 @@ class Correlations:
             part = self._part(*group)
             if len(part.values) >= FEWEST and (kind != "adjusted" or self.adjusting is not None):
                 one, many = np.split(fisher(part.matrices(kind)), [1])
-                ends = limits(one[0], many, part.strata, inflated=True)
+                ends = limits(one[0], many, part.strata, unit_variance_factor=True)
                 for result, values in zip(results, (one[0], *ends), strict=True):
                     result[np.ix_(group, group)] = np.tanh(values)
         for result in results:

@@ -42,20 +42,22 @@ def strata_of(labels: ArrayLike) -> Strata:
     return strata.astype(np.int64).reshape(-1)
 
 
-def spread(left_out: Array, strata: Strata, inflated: bool) -> tuple[Array, Array]:
+def spread(
+    jackknife_values: Array, strata: Strata, unit_variance_factor: bool
+) -> tuple[Array, Array]:
     """Standard errors and degrees of freedom (...), from the values without each unit (units, ...).
 
-    inflated: whether f is 1, for correlations.  NaN for a stratum of one unit.
+    unit_variance_factor: whether f is 1, for correlations.  NaN for a stratum of one unit.
     """
-    total, squares = np.zeros((2, *left_out.shape[1:]))
+    total, squares = np.zeros((2, *jackknife_values.shape[1:]))
     for stratum in np.unique(strata):
-        part = left_out[strata == stratum]
+        part = jackknife_values[strata == stratum]
         n = len(part)
         with np.errstate(invalid="ignore"):  # of a correlation of 1, which is infinite on z
             variance = ((part - part.mean(axis=0)) ** 2).sum(axis=0)
         if n == 1:
             variance = np.full_like(variance, np.nan)
-        elif not inflated:
+        elif not unit_variance_factor:
             variance *= (n - 1) / n
         total += variance
         squares += variance**2 / max(n - 1, 1)
@@ -65,15 +67,19 @@ def spread(left_out: Array, strata: Strata, inflated: bool) -> tuple[Array, Arra
 
 
 def limits(
-    point: Array, left_out: Array, strata: Strata, inflated: bool, tail: float = TAIL
+    point: Array,
+    jackknife_values: Array,
+    strata: Strata,
+    unit_variance_factor: bool,
+    tail: float = TAIL,
 ) -> tuple[Array, Array]:
-    """The ends of the intervals of many statistics: (...), left_out (units, ...).
+    """The ends of the intervals of many statistics: (...), jackknife_values (units, ...).
 
     tail: the probability of missing on each side; 95 % intervals have 2.5 %.
     """
     from scipy.special import stdtrit  # costs half a second, which planning does without
 
-    error, freedom = spread(left_out, strata, inflated)
+    error, freedom = spread(jackknife_values, strata, unit_variance_factor)
     half = stdtrit(freedom, 1 - tail) * error
     return point - half, point + half
 
@@ -93,24 +99,30 @@ def fisher(correlation: ArrayLike, pairs: float = np.inf) -> Array:
 class Estimate:
     """A number with its interval, and what is needed to compare it with others of the same units.
 
-    name: as in a claim, "rho(mls, nmls)".  point: the number, Fisher's z of it if `on_z`.
-    left_out: (units), `point` without each unit.  strata: (units).  n: the number of networks, or
-    of whatever else is counted.  inflated: see above.  estimand: which of several numbers called
-    `name` it is; beside: the others, by their estimands.  reason: why there is no number.  doubt:
-    why no verdict may rest on it.
+    name: as in a claim, "rho(mls, nmls)".
+    point: the number, Fisher's z of it if `on_z`.
+    jackknife_values: `point` without each unit, (units).
+    strata: of the units, (units).
+    n: the number of networks, or of whatever else is counted.
+    on_z: whether it is a correlation, on Fisher's scale.
+    unit_variance_factor: as for `spread`.
+    estimand: which of several numbers called `name` it is.
+    alternatives: the others, by their estimands.
+    reason: why there is no number.
+    instability: why no verdict may rest on it.
     """
 
     name: str
     point: float
-    left_out: Array
+    jackknife_values: Array
     strata: Strata
     n: int
     on_z: bool = False
-    inflated: bool = False
+    unit_variance_factor: bool = False
     estimand: str = ""
-    beside: Mapping[str, "Estimate"] = field(default_factory=dict)
+    alternatives: Mapping[str, "Estimate"] = field(default_factory=dict)
     reason: str = ""
-    doubt: str = ""
+    instability: str = ""
 
     @property
     def value(self) -> float:
@@ -119,7 +131,9 @@ class Estimate:
 
     def interval(self) -> tuple[float, float]:
         """The ends of the 95 % interval; NaN if it is not defined."""
-        ends = limits(np.array(self.point), self.left_out, self.strata, self.inflated)
+        ends = limits(
+            np.array(self.point), self.jackknife_values, self.strata, self.unit_variance_factor
+        )
         low, high = np.tanh(ends) if self.on_z else ends
         return float(low), float(high)
 
@@ -132,8 +146,8 @@ class Estimate:
             self,
             name=f"-{self.name}",
             point=-self.point,
-            left_out=-self.left_out,
-            beside={kind: -other for kind, other in self.beside.items()},
+            jackknife_values=-self.jackknife_values,
+            alternatives={kind: -other for kind, other in self.alternatives.items()},
         )
 
     def __sub__(self, other: "Estimate") -> "Estimate":
@@ -144,15 +158,17 @@ class Estimate:
             return undefined(name, self.reason or other.reason)
         if len(self.strata) != len(other.strata) or self.on_z != other.on_z:
             raise ValueError(f"{name}: these are not estimates of the same kind and units")
-        shared = [kind for kind in self.beside if kind in other.beside]
+        shared = [kind for kind in self.alternatives if kind in other.alternatives]
         return replace(
             self,
             name=name,
             point=self.point - other.point,
-            left_out=self.left_out - other.left_out,
+            jackknife_values=self.jackknife_values - other.jackknife_values,
             on_z=False,
-            beside={kind: self.beside[kind] - other.beside[kind] for kind in shared},
-            doubt=self.doubt or other.doubt,
+            alternatives={
+                kind: self.alternatives[kind] - other.alternatives[kind] for kind in shared
+            },
+            instability=self.instability or other.instability,
         )
 
     def __gt__(self, other: "Estimate | float") -> Verdict:
@@ -174,8 +190,8 @@ class Estimate:
         if not (isfinite(self.point) and isfinite(entry["low"]) and isfinite(entry["high"])):
             reason = self.reason or f"{self.name} is not defined for these runs"
             return Verdict("not run", (reason,), [entry])
-        if self.doubt:
-            return Verdict("undecided", (self.doubt,), [entry])
+        if self.instability:
+            return Verdict("undecided", (self.instability,), [entry])
         limit = float(fisher(np.clip(other, -1, 1))) if self.on_z else other
         above = self._probability_above(limit)
         holds, fails = (above, 1 - above) if greater else (1 - above, above)
@@ -185,7 +201,7 @@ class Estimate:
         """The one-sided p-value of the claim that the number is above a limit."""
         from scipy.special import stdtr
 
-        error, freedom = spread(self.left_out, self.strata, self.inflated)
+        error, freedom = spread(self.jackknife_values, self.strata, self.unit_variance_factor)
         distance = limit - self.point
         if error == 0:
             return 0.5 + 0.5 * float(np.sign(distance))
@@ -198,8 +214,8 @@ class Estimate:
         entry |= {"low": low, "high": high, "n": self.n}
         if self.estimand:
             entry["estimand"] = self.estimand
-        if self.beside:
-            others = {kind: other.report() for kind, other in self.beside.items()}
+        if self.alternatives:
+            others = {kind: other.report() for kind, other in self.alternatives.items()}
             kept = ("value", "low", "high", "n")
             entry["beside"] = {k: {name: e[name] for name in kept} for k, e in others.items()}
         return entry

@@ -134,7 +134,7 @@ class Ranks:
             squares = (taus / (size[:, :, None] * size[:, None, :])) ** 2
         ranks = self._weighted(whole.sum() ** 2 / squares.sum(axis=(1, 2)))
         n = self.finite.shape[1]
-        return Estimate(name, float(ranks[0]), ranks[1:], self.strata, n, inflated=True)
+        return Estimate(name, float(ranks[0]), ranks[1:], self.strata, n, unit_variance_factor=True)
 
     def matrix(self, tail: float = TAIL) -> tuple[Array, Array, Array]:
         """Value, low and high of all pairs of quantities: (quantities, quantities) each.
@@ -142,7 +142,7 @@ class Ranks:
         tail: the probability of missing on each side; `simultaneous(m)` for m pairs at once.
         """
         one, many = self._on_z[0], self._on_z[1:]
-        low, high = limits(one, many, self.strata, inflated=True, tail=tail)
+        low, high = limits(one, many, self.strata, unit_variance_factor=True, tail=tail)
         return self.taus[0], np.tanh(low), np.tanh(high)
 
     def _estimate(self, name: str, z: Array, *used: str) -> Estimate:
@@ -150,8 +150,16 @@ class Ranks:
         n = int((whole & self._count.any(axis=(1, 2))).sum())
         if not np.isfinite(z[0]):
             return undefined(name, f"{name}: no pair of networks has both")
-        inflated = not self.pooled
-        return Estimate(name, float(z[0]), z[1:], self.strata, n, on_z=True, inflated=inflated)
+        unit_variance_factor = not self.pooled
+        return Estimate(
+            name,
+            float(z[0]),
+            z[1:],
+            self.strata,
+            n,
+            on_z=True,
+            unit_variance_factor=unit_variance_factor,
+        )
 
 
 def granulated(name: str, taus: Sequence[Estimate]) -> Estimate:
@@ -163,9 +171,11 @@ def granulated(name: str, taus: Sequence[Estimate]) -> Estimate:
         if tau.reason:
             return undefined(name, tau.reason)
     points = fisher(np.mean([np.tanh(tau.point) for tau in taus]))
-    left_out = fisher(np.mean([np.tanh(tau.left_out) for tau in taus], axis=0))
+    jackknife_values = fisher(np.mean([np.tanh(tau.jackknife_values) for tau in taus], axis=0))
     strata, n = taus[0].strata, min(tau.n for tau in taus)
-    return Estimate(name, float(points), left_out, strata, n, on_z=True, inflated=True)
+    return Estimate(
+        name, float(points), jackknife_values, strata, n, on_z=True, unit_variance_factor=True
+    )
 
 
 def sign_error(x: Array, y: Array, pairs: Pairs) -> float:

@@ -27,14 +27,24 @@ def contrast_of(name: str, estimates: list[Estimate], weights: list[float]) -> E
         if estimate.reason:
             return undefined(name, estimate.reason)
     parts = [weight * e.point for weight, e in zip(weights, estimates, strict=True)]
-    left_out = [
-        sum(parts) - part + weight * e.left_out
+    jackknife_values = [
+        sum(parts) - part + weight * e.jackknife_values
         for part, weight, e in zip(parts, weights, estimates, strict=True)
     ]
     labels = [(k, stratum) for k, e in enumerate(estimates) for stratum in e.strata]
     strata = np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1)
-    n, inflated = sum(e.n for e in estimates), any(e.inflated for e in estimates)
-    return Estimate(name, float(sum(parts)), np.concatenate(left_out), strata, n, inflated=inflated)
+    n, unit_variance_factor = (
+        sum(e.n for e in estimates),
+        any(e.unit_variance_factor for e in estimates),
+    )
+    return Estimate(
+        name,
+        float(sum(parts)),
+        np.concatenate(jackknife_values),
+        strata,
+        n,
+        unit_variance_factor=unit_variance_factor,
+    )
 
 
 def rise(name: str, groups: list[Array]) -> Estimate:

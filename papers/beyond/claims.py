@@ -299,5 +299,37 @@ def _(networks: BottleneckNetworks, limit: float) -> Verdict:
     return verdict.reporting(*chain.from_iterable(both))
 
 
+ROBUSTNESS = "feature_robustness[-1, 0]"
+"""Of the penultimate features, at the first delta."""
+
+
+@states(
+    "fig9",
+    f"median over networks of feature robustness over its leading term < {1 + HALF:g}, penultimate "
+    "features",
+    "petzka2021 Thm. 5",
+    '"feature robust on average over O_m for" epsilon = delta^2 kappa_Tr / (2m) + O(delta^3)',
+    threshold=HALF,
+)
+def _(networks: BottleneckNetworks, above: float) -> Verdict:
+    leading = networks.column("feature_robustness_leading[-1, 0]")
+    values, what = networks.column(ROBUSTNESS) / leading, "feature robustness / leading term"
+    return median(networks, what, values, 1 + above).reporting(*networks.medians(what, values))
+
+
+@states(
+    "fig9",
+    f"median over networks of feature robustness over the gap of the losses > {HALF:g}, "
+    "penultimate features",
+    "petzka2021 Sec. 5",
+    '"flatness of the empirical risk surface approximates the generalization gap"',
+    threshold=HALF,
+)
+def _(networks: BottleneckNetworks, share: float) -> Verdict:
+    values = networks.column(ROBUSTNESS) / networks.column("generalization_gap")
+    what = "feature robustness / gap"
+    return (~median(networks, what, values, share)).reporting(*networks.medians(what, values))
+
+
 CLAIMS = Claims("beyond", READINGS)
 CLAIMS.update(JOINT | DENSE | DRAWN | DEPTH)

@@ -28,15 +28,20 @@ from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._bottleneck import BottleneckNetworks
 from flatlab.papers.beyond._joint import JointNetworks
 from flatlab.papers.beyond.measures import INVARIANT
+from flatlab.papers.chen2026.readings import READINGS
 from flatlab.stats.estimate import Estimate
 from flatlab.stats.ranks import simultaneous
 from flatlab.stats.trends import median_below
 from flatlab.stats.verdict import Verdict, at_least, every, not_run
 
-CLAIMS = Claims("beyond")
+CLAIMS = Claims("beyond", READINGS)
 
 BEFORE = "declared before the networks were trained"
+POST_HOC = "post hoc: said after the networks were judged"
 CROSS_ENTROPY, HALF_MSE = {"loss": ["cross-entropy"]}, {"loss": ["half-mse"]}
+LOSSES: dict[str, dict[str, list[str]]] = {
+    **{"half-mse": HALF_MSE, "cross-entropy": CROSS_ENTROPY, "pooled": {}}
+}
 S, MLS, SHARPNESS, JACOBIAN = "root_sharpness", "mls", "hessian_lambda_max", "softmax_jacobian_norm"
 GAP, LOSS_GAP = "error_gap", "absolute_loss_gap"
 
@@ -54,29 +59,29 @@ Auto-PGD leave less, and a factor of 1.1 on a layer changes what is not invarian
 
 
 def states(
-    figure: str, text: str, quote: str, early: bool = False, **about: Any
+    figure: str, text: str, quote: str, early: bool = False, source: str = BEFORE, **about: Any
 ) -> Callable[..., Any]:
     """The decorator that registers a statement about the networks of both grids that fit.
 
-    figure, text, quote, about: see `Claims`.
+    figure, text, quote, source, about: see `Claims`.
     early: whether what it rests on when each network first fitted is reported, too.
     """
 
     def register(judge: Callable[..., Verdict]) -> None:
-        @CLAIMS(figure, text, BEFORE, quote, **about)
-        def _(e: ResultTables, *threshold: float) -> Verdict:
-            parts = (partial(of_grid, e, grid, *threshold) for grid in joint.GRIDS)
+        @CLAIMS(figure, text, source, quote, **about)
+        def _(e: ResultTables, *threshold: float, **choice: str) -> Verdict:
+            parts = (partial(of_grid, e, grid, *threshold, **choice) for grid in joint.GRIDS)
             return every(unless_missing(part, not_run) for part in parts)
 
-        def of_grid(e: ResultTables, grid: str, *threshold: float) -> Verdict:
+        def of_grid(e: ResultTables, grid: str, *threshold: float, **choice: str) -> Verdict:
             table = e.table(grid)
             networks = joint.networks(table)
             needs = "a rank correlation", FEWEST_FOR_RANKS
             require(networks.count, grid, "networks that fit", "", *needs)
-            verdict = judge(networks, *threshold)
+            verdict = judge(networks, *threshold, **choice)
             if not early or "fitted" not in table.coords:
                 return verdict
-            then = partial(judge, joint.networks(table, first=True), *threshold)
+            then = partial(judge, joint.networks(table, first=True), *threshold, **choice)
             return verdict.reporting(*unless_missing(then, not_run).evidence)
 
     return register
@@ -261,6 +266,22 @@ def _(networks: JointNetworks, limit: float) -> Verdict:
     ]
     what = f"partial correlations that are as strong, {networks.context}"
     return counted(every(parts), what, parts, "fails")
+
+
+@states(
+    "fig5",
+    "tau(sqrt(S), each of MLS, NMLS) > 0 where the rate or the batch size alone varies, in both "
+    "grids",
+    "The sign that chen2026 says of networks that are trained with the squared loss, apart from "
+    "those trained with cross-entropy, of which its Sec. 2 calls the sharpness unreliable.",
+    early=True,
+    source=POST_HOC,
+    under=("loss",),
+)
+def _(networks: JointNetworks, loss: str) -> Verdict:
+    of_loss = networks.where(**LOSSES[loss])
+    factors = ("lr", "batch_size")
+    return every(tau(of_loss, factor, S, y) > 0 for factor in factors for y in (MLS, "nmls"))
 
 
 def changes(e: ResultTables, grid: str, limit: float) -> list[Verdict]:

@@ -16,7 +16,8 @@ MEASURES = {
         "nmls",
         "normalized_mls",
         "g",
-        "log_volume",
+        "log_mean_volume",
+        "network_log_volume",
         "local_dimension",
         "bound_d",
         "nmls_bound",
@@ -50,7 +51,9 @@ MEASURES = {
         "pac_bayes_flatness",
     ),
 }
-"""Quantities, by the paper that they are of."""
+"""Quantities, by the paper that they are of. Volumes are those of Defs. 3.3 and 3.5, into which a
+sample enters as zero where its Jacobian has not full rank: a mean of logarithms leaves it out, and
+so leaves out what is most compressed."""
 
 DEFINITIONS = tuple(
     f"{case}-{scale}-{norm}"
@@ -72,7 +75,7 @@ LAYERS, NEURONS = ("layers",), ("layers", "neurons")
 INVARIANT: dict[str, tuple[str, ...]] = {
     # chen2026 Sec. 3: "the compression metrics themselves (LVR, MLS, NMLS) depend only on the
     # network function f"; App. F: the measures "unchanged under layer rescaling"
-    **dict.fromkeys(("log_volume", "mls", "nmls"), NEURONS),
+    **dict.fromkeys(("log_mean_volume", "mls", "nmls"), NEURONS),
     "matrix_normalized_sharpness": LAYERS,
     "elementwise_adaptive_trace": NEURONS,
     # chen2024 Sec. 1: "explicit formulas for these bounds that are reparametrization-invariant"

@@ -93,6 +93,23 @@ def pair_plot(plot: PairPlot, same: str) -> None:
     plot.above("log volume", ("sharpness", "MLS"), "App. D.2", LOOSE, chen.WELL, repeats=repeats)
     plot.above("sharpness", ("test loss",), "App. D.2", TEST_LOSS)
     plot.closer("test loss", ("MLS",), ("log volume", "dimension"), "App. D.2", IMPROVES)
+    words = ("sharpness", "log volume", "MLS")
+
+    @plot.says(
+        "rho(test loss, each of sharpness, log volume, MLS) > 0, and < rho(sharpness, each of MLS, "
+        "log volume)",
+        "Sec. 1",
+        "The paper finds that sharpness, volume compression, and MLS are also correlated, if more "
+        "weakly, with test loss",
+        key="c6",
+        under=("volume",),
+    )
+    def _(e: ResultTables, volume: str) -> Verdict:
+        wanted = [*chen.pairs("test loss", words), *chen.pairs("sharpness", words[1:])]
+        rhos = plot.rhos(e, *wanted, volume=volume)
+        weak, strong = rhos[: len(words)], rhos[len(words) :]
+        parts = [rho > 0 for rho in weak]
+        return every([*parts, *(more > less for more in strong for less in weak)])
 
 
 of_perceptrons = PairPlot(CLAIMS, "figD6", MLP, SEEDS)
@@ -106,6 +123,7 @@ pair_plot(of_perceptrons, "figH8")
     "caption of Fig. D.4, App. D.3",
     "bound C is positively correlated with MLS while bound D, perhaps surprisingly, is negatively "
     "correlated with MLS [...] can even be negatively correlated with MLS and test loss",
+    "c5",
 )
 def _(e: ResultTables) -> Verdict:
     with_bounds = ("bound_c", "mls"), ("bound_d", "mls"), ("bound_d", "test_loss")

@@ -19,6 +19,16 @@ from flatlab.lab.tables.curves import Curves
 from flatlab.lab.tables.eligibility import require_measured, unless_missing
 from flatlab.lab.tables.networks import Networks
 from flatlab.papers.chen2026 import claims_trends as trends
+from flatlab.papers.chen2026.claims_stated import (
+    ADAPTIVE,
+    INVARIANT,
+    LVR,
+    MLS,
+    NMLS,
+    NVR,
+    of_training,
+    stated,
+)
 from flatlab.papers.chen2026.claims_trends import (
     CLAIMS,
     COMPRESSION,
@@ -35,7 +45,6 @@ WEAK, MUCH = 0.3, 0.5
 """Ours: "weak" means below 0.3, "too much" more than half."""
 
 CHAIN = {f"{a} <= {b}": (f"bound_{a.lower()}", f"bound_{b.lower()}") for a, b in pairwise("ABCD")}
-MLS, NMLS = ("mls", "bound_d"), ("nmls", "nmls_bound")
 BOUNDED = {"MLS <= MLS bound": MLS, "NMLS <= NMLS bound": NMLS}
 BY_NORM = {"bound_d": "d", "nmls_bound": "nmls"}
 """What these bounds are called in the quantity `bound_by_norm`."""
@@ -346,3 +355,23 @@ claimed(
     "Interestingly, we did not observe this correlation between unnormalized metrics",
     threshold=WEAK,
 )(lambda e, weak: rho_of_zoo(e, "mls", "log sharpness").within(weak))
+
+
+# What the text states of the same networks -------------------------------------------------------
+INEQUALITIES = {
+    "weighted MLS <= matrix-normalized sharpness": INVARIANT[0][::-1],
+    "input-invariant MLS <= adaptive sharpness": ("network_input_invariant_mls", ADAPTIVE),
+    **{"NVR <= NVR bound": NVR, "LVR <= LVR bound": LVR},
+}
+for plot in PLOTS.values():
+    stated(plot)
+of_training()
+CLAIMS(
+    "figH8",
+    f"{', '.join(INEQUALITIES)}, for every network; of input-invariant MLS the sum over layers, "
+    "each over its width",
+    "Prop. F.2, F.8, 3.4, 3.6",
+    "elementwise-adaptive sharpness upper-bounds input-invariant MLS",
+    "theorem-invariant",
+    nature="theorem",
+)(lambda e: of_perceptrons(e, INEQUALITIES))

@@ -171,10 +171,29 @@ EXACTLY_AS = (
 )
 
 
+def goes_with_sharpness(figure: str, sweep_of: Callable[[ResultTables], Sweep]) -> None:
+    """The ansatz, for each smoothing of the labels."""
+    CLAIMS(
+        figure,
+        "rho_t(J, lambda_max(H)) > 0 over the training, at each label smoothing",
+        "Sec. 3, Ansatz 3.1",
+        "an increase in the magnitude of the input-output Jacobian of a deep neural network will "
+        "cause an increase in the loss sharpness. Conversely, a decrease in the sharpness will "
+        "cause a decrease in the magnitude of the input-output Jacobian.",
+    )(
+        lambda e: every(
+            rho > 0
+            for value in VALUES
+            for rho in sweep_of(e).at(value).curves.rhos((SOFTMAXED, SHARPNESS), window="training")
+        )
+    )
+
+
 for figure, (architecture, lr) in FULL_BATCH_FIGURES.items():
     if figure != "fig6":  # its networks are those of Figure 1
         sweep_of = partial(full_batch, architecture=architecture, lr=lr)
         milder(figure, sweep_of, "App. B.1", IN_ALL_CASES)
+        goes_with_sharpness(figure, sweep_of)
 
 shown_first = partial(full_batch, architecture="vgg", lr=0.08)
 milder("fig1", shown_first, "caption of Fig. 1", LESS_SHARPENING)
@@ -212,6 +231,7 @@ def _(e: ResultTables) -> Verdict:
     return verdict.reporting(violations(label, segments, 0))
 
 
+goes_with_sharpness("fig1", shown_first)
 milder("fig28", partial(sgd, share=FIRST_EPOCH), "caption of Fig. 28", EXACTLY_AS)
 
 
@@ -258,6 +278,9 @@ CLAIMS(
     "the growth in output norm therefore also drives the Jacobian norm to zero.",
     threshold=VANISHED,
 )(lambda e, share: end_over_max(sgd(e), SOFTMAXED) < share)
+
+
+goes_with_sharpness("fig29", sgd)
 
 
 # Figures 30 to 32, Tables 1 and 2: inputs of three scales, and eight points -----------------------

@@ -148,7 +148,7 @@ def test_networks_without_a_partner_are_counted_and_few_have_no_interval(table):
     assert networks.where(lr=0.1).count == 10
     estimate = networks.rho("sharpness", "test_error")
     assert not estimate.reason
-    assert set(estimate.beside) == {"within settings", "adjusted for the training loss"}
+    assert set(estimate.alternatives) == {"within settings", "adjusted for the training loss"}
 
 
 def test_a_stopped_table_goes_on_where_it_stopped(here, monkeypatch):

@@ -12,10 +12,31 @@ from torch import nn
 
 import flatlab
 from flatlab.core import store
-from tests.networks.sources import SEVERAL_INPUTS
 
 GENERATOR = np.random.default_rng(0)
-SOURCE = f"""{SEVERAL_INPUTS}
+SOURCE = """
+import torch
+from torch import nn
+
+
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(11, 6), nn.Linear(6, 4)
+
+    def forward(self, input_ids, attention_mask):
+        hidden = self.embedding(input_ids) * attention_mask[..., None]
+        return {"hidden": hidden, "logits": self.head(hidden.cumsum(1).tanh())}
+
+
+class Two(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.image, self.text = nn.Linear(5, width), nn.Linear(3, width)
+        self.head = nn.Linear(width, 3)
+
+    def forward(self, image, text):
+        return self.head((self.image(image) + self.text(text)).tanh())
 
 import numpy as np
 from torch.utils.data import DataLoader, TensorDataset
@@ -28,7 +49,7 @@ class Net(nn.Module):
 
     def forward(self, x):
         hidden = self.first(x).tanh()
-        return {{"logits": self.last(hidden), "hidden": hidden}}
+        return {"logits": self.last(hidden), "hidden": hidden}
 
 
 def segment():

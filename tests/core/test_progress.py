@@ -1,6 +1,72 @@
-"""Progress in a log: a line with numbers, and steps are counted only when one is due."""
+"""What takes more than a minute says so first; in a log progress is a line, counted when due."""
 
-from flatlab.core.progress import Progress
+import time
+import warnings
+
+import pytest
+
+from flatlab.core import progress
+from flatlab.core.progress import Progress, ProgressBar, duration
+
+
+@pytest.mark.parametrize(("step", "said"), [(0.5, False), (2.0, True)])
+def test_more_than_a_minute_is_forecast_once_in_a_sentence(step, said, monkeypatch):
+    now = iter(range(1000))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: step * next(now))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with ProgressBar("directions", 100, False) as steps:
+            for _ in range(50):
+                steps.tick()
+    assert [str(warning.message) for warning in caught] == (
+        ["directions will take about 3 minutes"] if said else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "others", "total", "expected"),
+    [
+        (5.0, 0.01, 100, []),  # something was loaded
+        (30.0, 30.0, 9, ["pieces will take about 4 minutes"]),  # before the second
+        (2.0, 2.0, 100, ["pieces will take about 3 minutes"]),
+        (0.1, 0.1, 10**5, ["pieces will take about 2.8 hours"]),
+        (5.0, 5.0, 13, []),
+    ],
+)
+def test_a_slow_first_step_alone_is_no_forecast(first, others, total, expected, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with ProgressBar("pieces", total, False) as steps:
+            for number in range(min(total, 300)):
+                now[0] += others if number else first
+                steps.tick()
+    assert [str(warning.message) for warning in caught] == expected
+
+
+def test_the_clock_of_a_bar_moves_during_a_single_long_step(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "CLOCK", 0.01)
+    with ProgressBar("one step", 1, progress=True) as alone:
+        drawn = [len(capsys.readouterr().err)]
+        for _ in range(500):
+            time.sleep(0.01)
+            drawn.append(len(capsys.readouterr().err))
+            if sum(map(bool, drawn)) > 2:
+                break
+        alone.tick()
+    assert sum(map(bool, drawn)) > 2
+    assert alone.clock is not None
+    assert not alone.clock.is_alive()
+
+
+def test_a_bar_that_is_not_shown_has_no_clock():
+    with ProgressBar("one step", 1, progress=False) as alone:
+        assert alone.clock is None
+
+
+def test_durations_are_in_words():
+    assert [duration(s) for s in (61, 150, 10_000)] == ["61 s", "2 minutes", "2.8 hours"]
 
 
 def lines_of(capsys):
@@ -8,10 +74,10 @@ def lines_of(capsys):
 
 
 def test_a_line_has_the_share_the_total_and_the_note(capsys):
-    progress = Progress(12_000, "steps", lambda: "loss 0.5", start=3_000)
-    progress.every_s = 0
-    progress.advance(lambda: 6_000)
-    progress.close(12_000)
+    bar = Progress(12_000, "steps", lambda: "loss 0.5", start=3_000)
+    bar.every_s = 0
+    bar.advance(lambda: 6_000)
+    bar.close(12_000)
     first, last = lines_of(capsys)
     assert first.startswith("50 % of 12,000 steps, ")
     assert first.endswith(" left, loss 0.5")
@@ -19,12 +85,12 @@ def test_a_line_has_the_share_the_total_and_the_note(capsys):
 
 
 def test_nothing_is_counted_before_a_line_is_due(capsys):
-    progress = Progress(10, "networks", lambda: "none failed")
+    bar = Progress(10, "networks", lambda: "none failed")
 
     def count():
         raise AssertionError("counting may wait for a GPU")
 
-    progress.advance(count)
+    bar.advance(count)
     assert lines_of(capsys) == []
 
 

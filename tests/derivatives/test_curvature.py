@@ -17,7 +17,7 @@ from flatlab.families.hessian import Options, measure
 from flatlab.lab.train import train_packs
 from flatlab.losses import loss_of
 from flatlab.measuring.grid import measure_pack
-from flatlab.measuring.quantity import Samples, Settings
+from flatlab.measuring.quantity import SampleSet, Settings
 from tests.lab.train.packs import images, settings
 from tests.networks.small_networks import LOSSES
 from tests.refusals import refused
@@ -190,7 +190,7 @@ def test_what_has_no_loss_or_draws_at_random_is_refused(mlp, normal):
 def test_a_warm_start_saves_products_and_changes_no_eigenvalue(mlp, normal):
     """Of the checkpoints of a training, in their order; each run starts anew."""
     model, x = mlp((4, 30, 30, 3), seed=4), normal(40, 4)
-    samples = Samples(x, one_hot(40))
+    samples = SampleSet(x, one_hot(40))
     memory, found = {}, {True: [], False: []}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     for _ in range(8):

@@ -1,10 +1,13 @@
 """Laws of every loss: definition, derivatives, torch's version, and the parts of a batch."""
 
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import strategies as st
 from torch import nn
 
+from flatlab.inputs.loss_forms import OfFunction, OfPositions, Weighted
 from flatlab.lab.plan import PlanError, keys_of
 from flatlab.losses import loss_of
 from tests.laws.relations import law
@@ -119,3 +122,63 @@ def test_the_logistic_loss_neither_overflows_nor_vanishes_early():
 def test_an_unknown_loss_is_refused_with_the_closest_name():
     with pytest.raises(PlanError, match="did you mean 'cross-entropy'"):
         loss_of({"loss": "crossentropy"})
+
+
+WEIGHTS = torch.tensor([1.0, 2.0, 0.5, 3.0]).double()
+PLACES = 3
+
+
+def summed(f, y):
+    return nn.functional.cross_entropy(f, y, weight=WEIGHTS, reduction="sum")
+
+
+def mean_of_classes(outputs, targets, smoothing=0.0):
+    """As torch has it: divided by the sum of the weights."""
+    labels = targets.argmax(-1)
+    how = {"weight": WEIGHTS, "label_smoothing": smoothing}
+    return nn.functional.cross_entropy(outputs, labels, **how)
+
+
+def in_a_measurement(kind, targets):
+    """A loss that training has not, its targets, and its mean over the samples in other words."""
+    plain = loss_of({"loss": "cross-entropy"})
+    mean = float((targets @ WEIGHTS).mean())
+    if kind == "smoothed":
+        smoothed = loss_of({"loss": "cross-entropy", "label_smoothing": 0.3})
+        return Weighted(smoothed, WEIGHTS, mean), targets, partial(mean_of_classes, smoothing=0.3)
+    if kind == "function":
+        labels = targets.argmax(-1)
+        return OfFunction(summed, True, True, lambda f: f), labels, summed
+    weighted = Weighted(plain, WEIGHTS, mean)
+    if kind == "weighted":
+        return weighted, targets, mean_of_classes
+    rows = targets.view(-1, PLACES, 4).clone()
+    rows[0, 1] = torch.nan
+    there = ~rows.isnan().any(-1)
+    weighted.mean = float((rows[there] @ WEIGHTS).mean())
+    loss = OfPositions(weighted, 4, float(there.sum()) / len(rows))
+    return (
+        loss,
+        rows.flatten(1),
+        lambda f, _: mean_of_classes(f.view(rows.shape)[there], rows[there]),
+    )
+
+
+@pytest.mark.parametrize("kind", ["weighted", "smoothed", "positions", "function"])
+def test_losses_of_measurements_are_those_of_torch_with_their_derivatives(kind):
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(4, (4 * PLACES,), generator=generator)
+    one_hot = nn.functional.one_hot(labels, 4).double()
+    loss, targets, total = in_a_measurement(kind, one_hot)
+    shape = targets.shape if kind == "positions" else one_hot.shape
+    outputs = torch.randn(shape, dtype=torch.float64, generator=generator).requires_grad_()
+    value = total(outputs, targets)
+    assert torch.allclose(loss.of_batch(loss.values(outputs, targets)), value, rtol=1e-12)
+    (slope,) = torch.autograd.grad(value, outputs, create_graph=True)
+    if kind != "function":
+        assert torch.allclose(loss.gradient(outputs, targets), slope, atol=1e-14)
+        assert (loss.values(outputs, targets) >= loss.least(targets) - 1e-14).all()
+    direction = outputs.detach().flip(1)
+    (curved,) = torch.autograd.grad((slope * direction).sum(), outputs)
+    product = loss.curved(outputs.detach(), direction, targets) * loss.share(1, len(outputs))
+    assert torch.allclose(product, curved, atol=1e-13)

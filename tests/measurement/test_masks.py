@@ -9,7 +9,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-import flatlab
 from tests.networks import masked
 from tests.networks.masked import LENGTH, Case, accuracy, largest, mean, sizes
 from tests.networks.users import measured, same, seeded
@@ -53,18 +52,6 @@ def test_geometry_is_that_of_the_stack_of_unmasked_positions(kind):
     for value, reference in zip(ours, full, strict=True):
         assert value == -np.inf or value == pytest.approx(float(reference), rel=1e-7)
     assert not {"log_volume_bound", "network_log_volume"} & {*report.data_vars}
-
-
-@pytest.mark.parametrize("kind", ["sequences", "pixels"])
-def test_estimates_are_within_four_standard_errors(kind):
-    case = Case(kind)
-    exact, estimated = case.measured("geometry"), case.measured("geometry", accuracy=0.05)
-    names = ["sharpness", "g", "local_dimension"]
-    names += ["sharpness_per_token"] if kind == "sequences" else []
-    for name in names:
-        error = float(estimated[f"{name}_error"])
-        assert 0 < abs(float(estimated[name] - exact[name])) <= 4 * error, name
-    assert float(estimated["mls"]) == pytest.approx(float(exact["mls"]), rel=1e-2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -158,68 +145,6 @@ def test_margins_and_noise_are_of_all_positions(kind):
             moved.append((parameter + sigma * noise.double()).flatten())
         drops.append(accuracy(case) - accuracy(case, torch.cat(moved)))
     assert float(report["pac_bayes_drop"]) == pytest.approx(np.mean(drops), rel=1e-6)
-
-
-@pytest.mark.parametrize("kind", ["forecasts", "piecewise"])
-def test_fisher_rao_and_feature_robustness_are_of_the_mean_over_all_positions(kind):
-    case = Case(kind)
-    report = case.measured("capacity", capacity=["fisher-rao"])
-    scale, products = len(case.labels) / case.stack.tokens, []
-    for n in case.stack:
-        f = case.stack.f(n)
-        wanted = F.one_hot(case.stack.labels[n][case.stack.kept[n]], 3)
-        products.append((scale * (f.softmax(1) - wanted) * f).sum() ** 2)
-    assert float(report["fisher_rao"]) == pytest.approx(2 * mean(products) ** 0.5, rel=1e-9)
-    how = {"robustness_deltas": [1e-3], "robustness_draws": 2}
-    robust = case.measured("feature-robustness", **how)
-    kappa = case.measured("flatness")["kappa_trace"].values
-    leading = robust["feature_robustness_leading"].values[:, 0]
-    features = np.array([5, 4])
-    assert leading == pytest.approx(1e-6 / (2 * features) * kappa, rel=1e-9)
-    assert robust["feature_robustness"].values[:, 0] == pytest.approx(leading, rel=2)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_losses_at_other_weights_are_means_over_all_positions(kind):
-    case = Case(kind)
-    given = case.model, case.inputs, case.labels
-    line = flatlab.landscape(*given, loss="cross-entropy", points=3, batch_size=2)
-    assert float(line["loss"][1]) == pytest.approx(float(case.stack.loss()), rel=1e-9)
-    tracker = flatlab.Tracker(*given, families="hessian", loss="cross-entropy")
-    tracker(0)
-    assert float(tracker.table["loss"][0]) == pytest.approx(float(case.stack.loss()), rel=1e-9)
-    assert float(tracker.table["accuracy"][0]) == pytest.approx(accuracy(case))
-    generator = torch.Generator().manual_seed(0)
-    seed = int(torch.randint(2**62, (), generator=generator))
-    radii = {"average-standard-l2": [0.1], "average-normalized-l2": [0.1]}
-    how = {"sharpness_radii": radii, "sharpness_draws": 3, "sharpness_batch": 100}
-    report = case.measured("sharpness", **how, batch_size=1)["sharpness_at_radius"].values[:, 0]
-    generator.manual_seed(seed)
-    changes = []
-    for _ in range(3):
-        noise = torch.empty_like(case.stack.theta).normal_(generator=generator)
-        moved = case.stack.loss(case.stack.theta + 0.1 * noise)
-        changes.append(moved - case.stack.loss())
-    assert report[0] == pytest.approx(mean(changes), rel=1e-9)
-    assert np.isfinite(report[1])
-
-
-@pytest.mark.parametrize("kind", ["pixels", "forecasts"])
-def test_adaptive_estimates_are_of_the_stack_of_unmasked_positions(kind):
-    case = Case(kind)
-    how = {"outputs": "network", "trace": "exact", "draws": 4, "ascent_steps": 5}
-    report = case.measured("adaptive", **how)
-    geometry = case.measured("geometry")
-    for name in ("sharpness", "elementwise_adaptive_trace", "mls", "normalized_mls"):
-        rel = 1e-9 if name[0] in "se" else 1e-3
-        assert float(report[name]) == pytest.approx(float(geometry[name]), rel=rel), name
-    assert (report["slope_per_sample"] > 0.2 * report["mls_per_sample"]).all()
-    squares = []
-    for n in case.stack:
-        wanted = case.stack.labels[n][case.stack.kept[n]]
-        squares.append((case.stack.f(n) - F.one_hot(wanted, 3)).square().sum() / 2)
-    assert float(report["sample_loss"]) == pytest.approx(mean(squares), rel=1e-9)
-    assert float(report["sample_accuracy"]) == pytest.approx(100 * accuracy(case))
 
 
 FAMILIES = {

@@ -3,7 +3,7 @@
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.families import geometry
 from flatlab.losses import half_mse
-from flatlab.measuring.quantity import Samples, settings_of
+from flatlab.measuring.quantity import SampleSet, settings_of
 
 COSTLY = ("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
 
@@ -11,4 +11,4 @@ COSTLY = ("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
 def quantities(model, inputs, **options):
     settings = settings_of("geometry", {"costly": COSTLY, **options}, half_mse.Loss())
     with preserving_state(model):
-        return geometry.measure(model, Samples(inputs), settings).values
+        return geometry.measure(model, SampleSet(inputs), settings).values

@@ -23,10 +23,10 @@ def correlations(data):
     return Correlations(data, SETTINGS, LOSS)
 
 
-def student(point, left_out, strata, inflated):
+def student(point, jackknife_values, strata, unit_variance_factor):
     """The interval of the stratified jackknife, as in the docs, with loops."""
-    parts = [left_out[strata == s] for s in np.unique(strata)]
-    factors = [1 if inflated else (len(p) - 1) / len(p) for p in parts]
+    parts = [jackknife_values[strata == s] for s in np.unique(strata)]
+    factors = [1 if unit_variance_factor else (len(p) - 1) / len(p) for p in parts]
     variances = [
         f * sum((v - p.mean()) ** 2 for v in p) for f, p in zip(factors, parts, strict=True)
     ]

@@ -33,10 +33,15 @@ def test_a_correlation_and_its_interval_are_those_of_a_loop(kind, pair):
     x, y = (data[name] for name in pair)
     rho = correlations(data).rho(*pair, kind)
     everything = np.arange(40)
-    left_out = np.arctanh([one_rho(kind, x, y, everything != i) for i in range(40)])
+    jackknife_values = np.arctanh([one_rho(kind, x, y, everything != i) for i in range(40)])
     assert rho.value == pytest.approx(one_rho(kind, x, y, everything), rel=1e-10)
-    assert rho.left_out == pytest.approx(left_out, rel=1e-8)
-    ends = student(np.arctanh(rho.value), left_out, np.repeat([0, 1, 2], SIZES), inflated=True)
+    assert rho.jackknife_values == pytest.approx(jackknife_values, rel=1e-8)
+    ends = student(
+        np.arctanh(rho.value),
+        jackknife_values,
+        np.repeat([0, 1, 2], SIZES),
+        unit_variance_factor=True,
+    )
     assert rho.interval() == pytest.approx(np.tanh(ends), rel=1e-8)
     assert (rho.n, rho.estimand) == (40, KINDS[kind])
 
@@ -88,7 +93,12 @@ def test_the_difference_of_two_correlations_is_that_of_fishers_z():
     a, b = correlations(data).rhos(("x", "y"), ("x", "w"))
     found = a - b
     assert found.value == pytest.approx(np.arctanh(a.value) - np.arctanh(b.value))
-    ends = student(a.point - b.point, a.left_out - b.left_out, a.strata, inflated=True)
+    ends = student(
+        a.point - b.point,
+        a.jackknife_values - b.jackknife_values,
+        a.strata,
+        unit_variance_factor=True,
+    )
     assert found.interval() == pytest.approx(ends)
     assert np.diff(found.interval())[0] < 0.2 * np.diff(a.interval())[0]
     assert found.name == "z rho(x, y) - z rho(x, w)"
@@ -145,8 +155,8 @@ def test_too_few_runs_have_no_correlation():
 def test_of_clusters_whole_clusters_are_left_out():
     data, families = columns(), np.arange(40) % 9
     rho = Correlations(data, SETTINGS, clusters=families.astype(str)).rho("x", "y")
-    left_out = [one_rho("pooled", data["x"], data["y"], families != f) for f in range(9)]
-    assert rho.left_out == pytest.approx(np.arctanh(left_out))
-    ends = student(rho.point, rho.left_out, np.zeros(9), inflated=True)
+    jackknife_values = [one_rho("pooled", data["x"], data["y"], families != f) for f in range(9)]
+    assert rho.jackknife_values == pytest.approx(np.arctanh(jackknife_values))
+    ends = student(rho.point, rho.jackknife_values, np.zeros(9), unit_variance_factor=True)
     assert rho.interval() == pytest.approx(np.tanh(ends))
     assert rho.n == 40

@@ -31,7 +31,7 @@ def test_single_units_share_a_stratum(labels, expected):
 
 
 def test_a_stratum_of_one_has_no_standard_error():
-    error, _ = spread(np.array([1.0, 2.0, 3.0]), np.array([0, 0, 1]), inflated=False)
+    error, _ = spread(np.array([1.0, 2.0, 3.0]), np.array([0, 0, 1]), unit_variance_factor=False)
     assert np.isnan(error)
     assert np.isnan(over_seeds("mean", mean, np.array([2.0])).interval()).all()
     assert np.isnan(difference("a - b", np.arange(5.0), np.array([2.0])).interval()).all()
@@ -62,10 +62,10 @@ def test_a_statistic_of_means_is_computed_without_each_seed():
     a, b = np.random.default_rng(6).normal(size=(2, 5, 12)).cumsum(axis=2)
     ours = over_seeds("rho_t", lambda *curves: fisher(pearson(*curves)), a, b, on_z=True)
     kept = [np.arange(5) != i for i in range(5)]
-    left_out = [np.corrcoef(a[k].mean(0), b[k].mean(0))[0, 1] for k in kept]
+    jackknife_values = [np.corrcoef(a[k].mean(0), b[k].mean(0))[0, 1] for k in kept]
     assert ours.value == pytest.approx(np.corrcoef(a.mean(0), b.mean(0))[0, 1])
-    assert ours.left_out == pytest.approx(np.arctanh(left_out))
-    ends = student(ours.point, ours.left_out, np.zeros(5), inflated=False)
+    assert ours.jackknife_values == pytest.approx(np.arctanh(jackknife_values))
+    ends = student(ours.point, ours.jackknife_values, np.zeros(5), unit_variance_factor=False)
     assert ours.interval() == pytest.approx(np.tanh(ends))
 
 
@@ -79,12 +79,12 @@ def test_a_contrast_and_the_rise_are_those_of_loops():
     def without(index, i):
         return [np.delete(g, i) if k == index else g for k, g in enumerate(groups)]
 
-    left_out = [
+    jackknife_values = [
         rise("rise", without(k, i)).value
         for k, group in enumerate(groups)
         for i in range(len(group))
     ]
-    assert ours.left_out == pytest.approx(left_out)
+    assert ours.jackknife_values == pytest.approx(jackknife_values)
     weights = np.array([-3, -1, 1, 3]) / 6
     errors = [w**2 * g.var(ddof=1) / len(g) for w, g in zip(weights, groups, strict=True)]
     pieces = (e**2 / (len(g) - 1) for e, g in zip(errors, groups, strict=True))
@@ -123,9 +123,9 @@ def test_the_tau_of_runs_is_that_of_a_loop(ties):
     if not ties:
         assert brute_tau(x, y) == pytest.approx(scipy.stats.kendalltau(x, y).statistic)
     assert ours.value == pytest.approx(brute_tau(x, y) * 91 / 92)
-    left_out = [brute_tau(np.delete(x, i), np.delete(y, i)) * 78 / 79 for i in range(14)]
-    assert ours.left_out == pytest.approx(np.arctanh(left_out))
-    ends = student(ours.point, ours.left_out, np.zeros(14), inflated=False)
+    jackknife_values = [brute_tau(np.delete(x, i), np.delete(y, i)) * 78 / 79 for i in range(14)]
+    assert ours.jackknife_values == pytest.approx(np.arctanh(jackknife_values))
+    ends = student(ours.point, ours.jackknife_values, np.zeros(14), unit_variance_factor=False)
     assert ours.interval() == pytest.approx(np.tanh(ends))
 
 

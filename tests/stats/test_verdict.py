@@ -79,7 +79,9 @@ def test_what_does_not_vary_at_all_decides_at_once():
 
 def test_a_doubt_leaves_every_claim_undecided():
     rho = correlations(columns()).rho("x", "y")
-    doubted = Estimate(rho.name, rho.point, rho.left_out, rho.strata, rho.n, True, doubt="few vary")
+    doubted = Estimate(
+        rho.name, rho.point, rho.jackknife_values, rho.strata, rho.n, True, instability="few vary"
+    )
     for verdict in (doubted > -1, doubted - rho > -9, -doubted < 1, doubted.within(1)):
         assert verdict.outcome == "undecided"
         assert verdict.reason == "few vary"
@@ -97,7 +99,7 @@ def test_the_evidence_has_the_estimates_beside():
     known = correlations(columns())
     within = known.rho("x", "y", "within")
     pooled = known.rho("x", "y")
-    both = Estimate(**{**vars(pooled), "beside": {within.estimand: within}})
+    both = Estimate(**{**vars(pooled), "alternatives": {within.estimand: within}})
     entry = both.report()["beside"]["within settings"]
     low, high = within.interval()
     assert entry == {"value": within.value, "low": low, "high": high, "n": 40}

@@ -135,7 +135,9 @@ def trends(
 
 
 PER_NETWORK = (S, MLS, NMLS, VOLUME, DIMENSION, GAP, KAPPA, D, BOUND, C, G, TEST_LOSS)
-PER_NETWORK += (MEAN_VOLUME,)
+PER_NETWORK += (MEAN_VOLUME, "log_volume_bound", "network_log_volume", "network_log_volume_bound")
+PER_NETWORK += ("elementwise_adaptive_trace", "normalized_mls", "input_invariant_mls")
+PER_NETWORK += ("matrix_normalized_sharpness", "weighted_mls", "first_sharpness")
 UP, DOWN, WEAK, NONE = 0.95, -0.95, 0.35, 0.0
 
 
@@ -163,6 +165,9 @@ def networks(grid: str = "mlp-grid", seeds: int = 20, **loadings: float) -> xr.D
     variables: dict[str, Any] = {name: (shape, v[:, None, None]) for name, v in values.items()}
     last = values[KAPPA][:, None, None, None]
     variables[KAPPA] = ((*shape, "layer"), np.concatenate([0 * last, last], -1))
+    first = values["first_sharpness"][:, None, None, None] ** 2
+    variables["sharpness_per_layer"] = ((*shape, "layer"), np.concatenate([first, 9 * first], -1))
+    variables["sharpness"] = (shape, 11 * first[..., 0])
     loss = 0.005 + 0.001 * generator.normal(size=count)
     variables[LOSS] = (("run", "checkpoint"), loss[:, None])
     about = _about(grid, seeds)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from flatlab.core.errors import MIXES, MeasureError
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.derivatives.checks.comparisons import Comparisons, DerivativeReport, Kind
 from flatlab.derivatives.checks.differences import Point, double_copy
 from flatlab.derivatives.checks.isolation import batch_norm, check_mode, is_finite
@@ -97,7 +97,7 @@ def check_derivatives(
         batch_norm(copied, mode),
         sdpa_kernel(SDPBackend.MATH),
         recomposed(report.operations),
-        Forecast("check of derivatives", PASSES * len(missing), progress) as forecast,
+        ProgressBar("check of derivatives", PASSES * len(missing), progress) as forecast,
     ):
         point = Point(theta, forecast.tick)
         step = known["hessian"].step if "hessian" in known else None

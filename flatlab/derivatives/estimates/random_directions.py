@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.derivatives.per_sample.forward_pass import ForwardPass, Record
 from flatlab.derivatives.per_sample.hooks import Use
 from flatlab.derivatives.per_sample.probe import Findings
@@ -80,7 +80,7 @@ def drawn(
     how: dict[str, Any] = {"adaptive": adaptive, "size": size, "seed": seed}
     steps = ROUND * len(inputs)
     what = f"random directions for {len(inputs)} samples of {findings.outputs} outputs"
-    with Forecast(what, steps, progress) as forecast:
+    with ProgressBar(what, steps, progress) as forecast:
         squares = squares_along(model, inputs, findings, range(1), **how, tick=forecast.tick)
         while (error := _relative_error(squares, of)) > accuracy:
             have = len(squares.products)
@@ -261,3 +261,13 @@ def with_more(before: DirectionalSquares, after: DirectionalSquares) -> Directio
         before.x2,
         before.about,
     )
+
+
+def jackknife(whole: Tensor, without: Tensor) -> tuple[Tensor, Tensor]:
+    """An estimate less its bias, and its standard error.
+
+    whole: from all directions.  without: leaving out some each time, along the last dimension.
+    """
+    count, mean = without.shape[-1], without.mean(-1)
+    variance = (count - 1) / count * (without - mean[..., None]).square().sum(-1)
+    return count * whole - (count - 1) * mean, variance.sqrt()

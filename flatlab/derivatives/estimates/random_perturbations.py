@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.derivatives.per_sample.hooks import generic_squares, outputs_at_a_time
 from flatlab.losses import half_mse
 
@@ -59,7 +59,7 @@ def loss_changes(
     moved = {name: torch.empty_like(p) for name, p in theta.items()}  # the only copy of weights
     changes = []
     evaluations = (1 + 2 * draws) * len(chunks)
-    with torch.no_grad(), Forecast(f"{draws} weight changes", evaluations, progress) as forecast:
+    with torch.no_grad(), ProgressBar(f"{draws} weight changes", evaluations, progress) as forecast:
         unperturbed = losses(theta)
         for _ in range(draws):
             for name, p in theta.items():

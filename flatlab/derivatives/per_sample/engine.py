@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.derivatives.checks.isolation import check_samples
 from flatlab.derivatives.per_sample.forward_pass import (
     EVERYTHING,
@@ -83,21 +83,20 @@ def derivatives(
     >>> exact.sharpness.tolist(), exact.adaptive.tolist()  # |x|^2, and weighted by theta^2 = 4
     ([25.0], [100.0])
     """
+    wanted = wanted._replace(adaptive=adaptive, corrected=corrected, loss=loss)
     if findings is None:
         check_samples(model, inputs)
         findings = probe(model, inputs)
     if not fits(findings, inputs, budget):
-        return in_blocks(
-            model, inputs, findings, adaptive, corrected, loss, budget, progress, wanted
-        )
+        return in_blocks(model, inputs, findings, wanted, budget, progress)
     parts: list[Derivatives] = []
-    with Forecast(f"derivatives of {len(inputs)} samples", len(inputs), progress) as forecast:
+    with ProgressBar(f"derivatives of {len(inputs)} samples", len(inputs), progress) as forecast:
         for chunk in inputs.split(batch_size or samples_at_a_time(findings, inputs, budget)):
             if parts:
                 record = ForwardPass(model, chunk, findings, wanted).rows()
             else:
                 findings, record = checked_record(model, chunk, findings, wanted)
-            part = _of_record(model, record, findings, adaptive, corrected, loss, wanted)
+            part = _of_record(model, record, findings, wanted)
             del record
             # Copied into what the record has freed: between its large blocks, small results would
             # keep the C library from returning them, 0.7 MB for each sample of a LeNet-5.
@@ -107,21 +106,15 @@ def derivatives(
     return parts[0] if len(parts) == 1 else joined(parts)
 
 
-def _of_record(
-    model: nn.Module,
-    record: Record,
-    findings: Findings,
-    adaptive: bool,
-    corrected: bool,
-    loss: Loss | None,
-    wanted: Wanted,
-) -> Derivatives:
-    samples = len(record.inputs)
+def _of_record(model: nn.Module, record: Record, findings: Findings, wanted: Wanted) -> Derivatives:
+    samples, loss = len(record.inputs), wanted.loss
     if not wanted.layers:
         with torch.no_grad():
-            return _of_network(model, record, findings, adaptive, loss, wanted)
+            return _of_network(model, record, findings, wanted)
     with torch.no_grad():
-        squares = ParameterSquares(model, record.inputs, findings, record.out, adaptive, corrected)
+        squares = ParameterSquares(
+            model, record.inputs, findings, record.out, wanted.adaptive, wanted.corrected
+        )
         into = {use: by_sample(row, samples) for use, row in record.into.items()}
         by_layer = [[use for use in into if use.name == name] for name in findings.layers]
         jacobians = [cat([into[use] for use in uses], 2) for uses in by_layer]
@@ -147,25 +140,22 @@ def _of_record(
 
 
 def _of_network(
-    model: nn.Module,
-    record: Record,
-    findings: Findings,
-    adaptive: bool,
-    loss: Loss | None,
-    wanted: Wanted,
+    model: nn.Module, record: Record, findings: Findings, wanted: Wanted
 ) -> Derivatives:
     """Without what belongs to layers."""
     samples, nothing = len(record.inputs), record.outputs.new_zeros(())
     plain, weighted = nothing.expand(samples), None
     if wanted.parameters:
-        squares = ParameterSquares(model, record.inputs, findings, record.out, adaptive, False)
+        squares = ParameterSquares(
+            model, record.inputs, findings, record.out, wanted.adaptive, False
+        )
         plain, weighted = squares.plain, squares.adaptive
     x = record.x.flatten(1)
     none = record.outputs.new_zeros(samples, 0, dtype=torch.float64)
     of_map = {"x2": squared_norm(x.double()), "singular": none, "scaled2": none.sum(1)}
     gram = none[:0, :, None]
     if wanted.jacobian:
-        (of_map,) = _maps([by_sample(record.whole, samples)], [x], 0, loss is None)
+        (of_map,) = _maps([by_sample(record.whole, samples)], [x], 0, wanted.loss is None)
         gram = of_map.pop("gram")
     return Derivatives(
         outputs=record.outputs,
@@ -173,7 +163,7 @@ def _of_network(
         adaptive=weighted,
         layers=[],
         findings=findings,
-        gram=gram[: 0 if loss else samples],
+        gram=gram[: 0 if wanted.loss else samples],
         **of_map,
     )
 
@@ -211,14 +201,11 @@ def in_blocks(
     model: nn.Module,
     inputs: Tensor,
     findings: Findings,
-    adaptive: bool,
-    corrected: bool,
-    loss: Loss | None,
+    wanted: Wanted,
     budget: int | None,
     progress: bool,
-    wanted: Wanted = EVERYTHING,
 ) -> Derivatives:
-    """The derivatives, sample by sample.  The arguments are those of `engine.derivatives`."""
+    """The derivatives, sample by sample.  The arguments are those of `derivatives`."""
     outputs, free = findings.outputs, limit(inputs.device, budget)
     maps = len(findings.layers) + 2 if wanted.layers else 2 * wanted.jacobian
     grams = 8 * outputs * min(outputs, findings.numbers) * maps
@@ -234,10 +221,10 @@ def in_blocks(
     steps = len(inputs) * (blocks * (blocks + 1) // 2 if wanted.jacobian else blocks)
     what = f"derivatives of {outputs} outputs of {len(inputs)} samples in blocks of {rows}"
     parts = []
-    with Forecast(what, steps, progress) as forecast:
+    with ProgressBar(what, steps, progress) as forecast:
         for sample in inputs.split(1):
             part = Blocks(model, sample, findings, rows, forecast, wanted)
-            parts.append(part.derivatives(adaptive, corrected, loss))
+            parts.append(part.derivatives())
     return joined(parts)
 
 
@@ -250,7 +237,7 @@ class Blocks:
         sample: Tensor,
         findings: Findings,
         rows: int,
-        forecast: Forecast,
+        forecast: ProgressBar,
         wanted: Wanted,
     ) -> None:
         """sample: (1, ...).  findings: of `checked_findings`.  rows: of a block.
@@ -277,8 +264,9 @@ class Blocks:
         self.kept: list[list[Tensor]] = [[] for _ in self.x]
         self.scaled2 = [outputs.new_zeros(1, dtype=torch.float64) for _ in self.x]
 
-    def derivatives(self, adaptive: bool, corrected: bool, loss: Loss | None) -> Derivatives:
-        plain, weighted, layers = self._squares(adaptive, corrected)
+    def derivatives(self) -> Derivatives:
+        loss = self.wanted.loss
+        plain, weighted, layers = self._squares()
         outputs, own = self.graph.outputs.detach(), len(self.by_layer)
         with torch.no_grad():
             tall = [torch.cat(rows)[None] if rows else self.x[0][:0] for rows in self.kept]
@@ -312,9 +300,7 @@ class Blocks:
             **of_network,
         )
 
-    def _squares(
-        self, adaptive: bool, corrected: bool
-    ) -> tuple[Tensor, Tensor | None, dict[str, dict[str, Any]]]:
+    def _squares(self) -> tuple[Tensor, Tensor | None, dict[str, dict[str, Any]]]:
         """||df/dtheta||^2, the same weighted by theta^2, and those of layers, in all outputs."""
         names = self.findings.generic if self.wanted.parameters else []
         rest = generic_squares(self.model, self.sample, names, self.findings.modules)
@@ -323,8 +309,9 @@ class Blocks:
         for start in starts:
             record = self._rows(start)
             with torch.no_grad():
+                kinds = self.wanted.adaptive, self.wanted.corrected
                 part = ParameterSquares(
-                    self.model, self.sample, self.findings, record.out, adaptive, corrected, rest
+                    self.model, self.sample, self.findings, record.out, *kinds, rest
                 )
                 rest = {name: torch.zeros_like(squares) for name, squares in rest.items()}
                 parts.append((part.plain, part.adaptive, part.layers))
@@ -340,7 +327,7 @@ class Blocks:
             | {key: torch.stack([part[name][key] for part in layers]).sum(0) for key in SUMS}
             for name, own in layers[0].items()
         }
-        weighted = torch.stack(weighteds).sum(0) if adaptive else None
+        weighted = torch.stack(weighteds).sum(0) if self.wanted.adaptive else None
         return torch.stack(plains).sum(0), weighted, sums
 
     def _rows(self, start: int) -> Record:

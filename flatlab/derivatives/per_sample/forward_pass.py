@@ -27,6 +27,7 @@ from flatlab.derivatives.per_sample.probe import (
     reading,
     run,
 )
+from flatlab.losses._base import Loss
 
 
 @dataclass(frozen=True)
@@ -60,11 +61,17 @@ class Wanted(NamedTuple):
     parameters: their squares.
     jacobian: J.
     layers: J^l and what belongs to single layers; the others must be wanted too.
+    adaptive: also the squares weighted by theta^2.
+    corrected: also `smallest2` of layers.
+    loss: of `hessian_trace`; None: `gram` instead.
     """
 
     parameters: bool = True
     jacobian: bool = True
     layers: bool = True
+    adaptive: bool = True
+    corrected: bool = False
+    loss: Loss | None = None
 
 
 EVERYTHING = Wanted()

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from flatlab.core.errors import MeasureError
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.derivatives.estimates.random_directions import HELD, drawn, samples_of_directions
 from flatlab.derivatives.estimates.random_traces import (
     TraceParts,
@@ -228,7 +228,7 @@ def _products(
     sums = torch.zeros(len(vectors), len(sizes), dtype=torch.float64, device=inputs.device)
     batches = list(zip(inputs.split(size), targets.split(size), strict=True))
     what = f"{len(vectors)} products with the Hessian"
-    with Forecast(what, len(batches) * len(vectors), progress) as forecast:
+    with ProgressBar(what, len(batches) * len(vectors), progress) as forecast:
         for batch in batches:
             product = hessian_product(model, [batch], loss, step)
             share = loss.share(len(batch[0]), len(inputs))

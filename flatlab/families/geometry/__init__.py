@@ -27,7 +27,7 @@ from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.families.geometry.estimates import ESTIMATED, estimated
 from flatlab.families.geometry.values import BOUNDS, NORMS, Values, wanted_of
 from flatlab.losses._base import Loss
-from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings, chen2026, error_of
+from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings, chen2026, error_of
 
 __all__ = ["BOUNDS", "ERRORS", "NORMS", "QUANTITIES", "Options", "measure"]
 
@@ -264,7 +264,7 @@ class Options(Strict, frozen=True):
     ] = "exact"
 
 
-def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measured:
     """All quantities on one sample set.
 
     >>> import torch, flatlab
@@ -286,21 +286,9 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         values, findings, finite = _exact(model, samples, settings, loss)
         notes: dict[str, Any] = {}
     else:
-        estimates = estimated(
-            model,
-            samples.inputs,
-            findings,
-            options,
-            loss,
-            settings.norms,
-            accuracy=wanted,
-            seed=settings.seed,
-            size=settings.batch_size,
-            budget=settings.budget,
-            progress=settings.progress,
+        values, findings, finite, notes = estimated(
+            model, samples, settings, findings, loss, wanted
         )
-        values, findings = {**estimates.values, **estimates.errors}, estimates.findings
-        finite, notes = estimates.finite, estimates.notes
     if findings.embedding and loss.classes and "sharpness" in values:
         values |= _per_token(values, samples, findings.outputs // loss.classes)
     left_out = _without_positions(samples)
@@ -331,7 +319,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     return Measured(values, coordinates, notes)
 
 
-def _without_positions(samples: Samples) -> dict[str, str]:
+def _without_positions(samples: SampleSet) -> dict[str, str]:
     """Quantities that positions which do not count leave without a meaning, with the reason."""
     left_out: dict[str, str] = {}
     if samples.kept is not None:
@@ -341,7 +329,7 @@ def _without_positions(samples: Samples) -> dict[str, str]:
     return left_out
 
 
-def _per_token(values: dict[str, Tensor], samples: Samples, tokens: float) -> dict[str, Tensor]:
+def _per_token(values: dict[str, Tensor], samples: SampleSet, tokens: float) -> dict[str, Tensor]:
     """Sharpness over the mean number of tokens that count, with its error if it has one."""
     if samples.kept is not None:
         tokens = float(samples.kept.sum(1).double().mean())
@@ -365,7 +353,7 @@ def _chosen(values: dict[str, Tensor], quantities: str | Sequence[str]) -> dict[
 
 
 def _exact(
-    model: nn.Module, samples: Samples, settings: Settings, loss: Loss
+    model: nn.Module, samples: SampleSet, settings: Settings, loss: Loss
 ) -> tuple[dict[str, Tensor], Findings, bool]:
     """The values, what rules cover, and whether all is finite."""
     options: Options = settings.options

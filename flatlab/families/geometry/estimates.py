@@ -8,18 +8,18 @@ less: its error is the spread over random halves of the directions, which has th
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.derivatives.estimates.random_directions import (
     HELD,
     ROUND,
     DirectionalSquares,
     drawn,
+    jackknife,
     samples_of_directions,
 )
 from flatlab.derivatives.jacobians.golub_kahan import samples_at_a_time
@@ -30,6 +30,7 @@ from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.derivatives.per_sample.values import Derivatives, Layer
 from flatlab.families.geometry.values import Values, wanted_of
 from flatlab.losses._base import Loss
+from flatlab.measuring.quantity import SampleSet, Settings
 
 ESTIMATED = (
     *("sharpness", "root_sharpness", "sharpness_per_sample", "sharpness_per_layer"),
@@ -46,17 +47,6 @@ LEFT_OUT = (
     "log volumes and relative flatness need all derivatives: accuracy='exact' computes them in "
     "blocks"
 )
-
-
-@dataclass(frozen=True)
-class Estimates:
-    """values, errors: by name of the quantity.  notes: on how they were had."""
-
-    values: dict[str, Tensor]
-    errors: dict[str, Tensor]
-    notes: dict[str, Any]
-    findings: Findings
-    finite: bool
 
 
 class EstimatedValues(Values):
@@ -97,94 +87,70 @@ class EstimatedValues(Values):
 
 def estimated(
     model: nn.Module,
-    inputs: Tensor,
+    samples: SampleSet,
+    settings: Settings,
     findings: Findings,
-    options: Any,
     loss: Loss,
-    norms: Norms,
-    *,
     accuracy: float,
-    seed: int,
-    size: int | None,
-    budget: int | None,
-    progress: bool,
-) -> Estimates:
-    """All quantities that can be estimated.
+) -> tuple[dict[str, Tensor], Findings, bool, dict[str, Any]]:
+    """All quantities that can be estimated, what rules cover, whether all is finite, and notes.
 
-    model: maps (batch, ...) to (batch, N), each sample on its own.
-    inputs: (samples, ...).
     findings: of `probe`.
-    options: of the family.
     loss: whose Hessian relative flatness would use.
-    norms: of weights, known.
     accuracy: relative standard error wanted of S and G, of the directions.
-    seed: of the directions.
-    size: samples at a time; None: what fits the budget.
-    budget: bytes for derivatives and graphs.
-    progress: show bars.
     """
-    held = budget or HELD
-    adaptive = "elementwise-adaptive-trace" in options.costly
+    inputs, options, held = samples.inputs, settings.options, settings.budget or HELD
     findings = checked_findings(model, inputs[:2], findings)
     squares = drawn(
         model,
         inputs,
         findings,
         accuracy,
-        adaptive=adaptive,
-        size=size or samples_of_directions(findings, inputs, held),
-        seed=seed,
-        progress=progress,
+        adaptive="elementwise-adaptive-trace" in options.costly,
+        size=settings.batch_size or samples_of_directions(findings, inputs, held),
+        seed=settings.seed,
+        progress=settings.progress,
     )
-    wanted = wanted_of(options.quantities)
-    largest = _norms(model, inputs, findings, wanted, seed, size, held, progress)
+    largest = _norms(model, inputs, findings, wanted_of(options.quantities), settings)
     with torch.no_grad():
         table = [
-            _values(squares, largest, findings, left_out, options, loss, norms)
+            _values(squares, largest, findings, left_out, options, loss, settings.norms)
             for left_out in (None, *range(ROUND))
         ]
-    values, errors = _jackknife(table[0], table[1:])
-    errors |= _of_halves(squares.products, table[0], values)
+    values = _jackknife(table[0], table[1:])
+    values |= _of_halves(squares.products, table[0], values)
     values["norm_residual"] = largest.residuals.max()
     parts = (squares.outputs, *squares.squares.values(), largest.values)
     finite = findings.finite and all(bool(part.isfinite().all()) for part in parts)
-    directions = ROUND * len(squares.products)
     notes = {
-        "directions": directions,
+        "directions": ROUND * len(squares.products),
         "accuracy": accuracy,
         "estimated_error": "standard error of the random directions, not of the data",
         "quantities_left_out": LEFT_OUT,
     }
-    return Estimates(values, errors, notes, findings, finite)
+    return values, findings, finite, notes
 
 
 def _norms(
-    model: nn.Module,
-    inputs: Tensor,
-    findings: Findings,
-    wanted: Wanted,
-    seed: int,
-    size: int | None,
-    held: int,
-    progress: bool,
+    model: nn.Module, inputs: Tensor, findings: Findings, wanted: Wanted, settings: Settings
 ) -> NormsOfLayers:
     layers = findings.layers if wanted.layers else []
     if not wanted.jacobian:
         nothing = inputs.new_zeros(len(inputs), 1, dtype=torch.float64)
         return NormsOfLayers(nothing, nothing)
-    fitting = size or samples_at_a_time(model, inputs, held // 2)
-    batches = -(-len(inputs) // fitting)
-    steps = 10 * (1 + len(layers)) * batches
+    held = settings.budget or HELD
+    size = settings.batch_size or samples_at_a_time(model, inputs, held // 2)
+    steps = 10 * (1 + len(layers)) * -(-len(inputs) // size)
     what = f"largest singular values of {1 + len(layers)} Jacobians for {len(inputs)} samples"
-    with Forecast(what, steps, progress) as forecast:
+    with ProgressBar(what, steps, settings.progress) as forecast:
         return norms_of_layers(
             model,
             inputs,
             findings,
             layers=layers,
             residual=RESIDUAL,
-            size=fitting,
-            seed=seed,
+            size=size,
+            seed=settings.seed,
             tick=forecast.tick,
         )
 
@@ -258,16 +224,12 @@ def _of_halves(
 
 def _jackknife(
     of_all: Mapping[str, Tensor], without_one: list[dict[str, Tensor]]
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+) -> dict[str, Tensor]:
     """Values less their bias, and standard errors of `ESTIMATED` ones."""
-    values, errors = dict(of_all), {}
+    values = dict(of_all)
     for name in ESTIMATED:
-        if name not in of_all:
-            continue
-        others = torch.stack([each[name] for each in without_one])
-        center = others.mean(0)
-        unbiased = ROUND * of_all[name] - (ROUND - 1) * center
-        values[name] = torch.where(unbiased.isfinite(), unbiased, of_all[name])
-        spread = (others - center).square().sum(0)
-        errors[f"{name}_error"] = (spread * (ROUND - 1) / ROUND).sqrt()
-    return values, errors
+        if name in of_all:
+            others = torch.stack([each[name] for each in without_one], -1)
+            unbiased, values[f"{name}_error"] = jackknife(of_all[name], others)
+            values[name] = torch.where(unbiased.isfinite(), unbiased, of_all[name])
+    return values

@@ -23,7 +23,7 @@ from flatlab.derivatives.per_sample.probe import Findings, probe
 from flatlab.families.representations.bounds import Bounds, readout_of, reason_against
 from flatlab.families.representations.classes import Classes, collapse_within, linear_shares
 from flatlab.families.representations.local import Local, estimated_compression, exact_compression
-from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings, chen2026
+from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings, chen2026
 
 SAMPLE, LAYER, BOTH = ("sample",), ("layer",), ("sample", "layer")
 SENSITIVITY = "layer input/input"
@@ -183,10 +183,6 @@ class Options(Strict, frozen=True):
         Literal["exact"] | Annotated[float, Meta(gt=0, lt=1)],
         means("of local compression: exact, or a relative standard error of random directions"),
     ] = "exact"
-    feature_singular_values: Annotated[
-        Literal["auto"] | Annotated[int, Meta(ge=1)],
-        means("k, the largest in the log volume; auto: the smallest of outputs, M_l and inputs"),
-    ] = "auto"
     collapse_samples: Annotated[
         Literal["all", "split"] | Annotated[int, Meta(ge=2)],
         means(
@@ -196,7 +192,7 @@ class Options(Strict, frozen=True):
     ] = "all"
 
 
-def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measured:
     """All quantities on one sample set.
 
     Raises `MeasureError` where a part that is named cannot be had: bounds where the first layer
@@ -236,7 +232,7 @@ class _Measurement:
     """The parts that are wanted, of one network on one sample set."""
 
     def __init__(
-        self, model: nn.Module, samples: Samples, settings: Settings, findings: Findings
+        self, model: nn.Module, samples: SampleSet, settings: Settings, findings: Findings
     ) -> None:
         self.model, self.samples, self.settings, self.findings = model, samples, settings, findings
         self.options: Options = settings.options
@@ -277,14 +273,10 @@ class _Measurement:
         return not reason
 
     def _local(self) -> Local:
-        how, accuracy = self.settings, self.options.representations_accuracy
         given = self.maps, self.samples.inputs, self.findings
-        if accuracy == "exact":
-            largest = self.options.feature_singular_values
-            return exact_compression(*given, largest, how.batch_size, how.progress)
-        local = estimated_compression(
-            *given, self.readout.head, accuracy, how.seed, how.batch_size, how.progress
-        )
+        if self.options.representations_accuracy == "exact":
+            return exact_compression(*given, self.settings)
+        local = estimated_compression(*given, self.readout.head, self.settings)
         self.notes["representations_directions"] = local.directions
         self.left_out.append("feature_log_volume: it is exact alone")
         return local

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
+from flatlab.derivatives.estimates.random_directions import jackknife
 from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
 from flatlab.derivatives.jacobians.golub_kahan import (
     Jacobian,
@@ -23,6 +24,7 @@ from flatlab.derivatives.jacobians.golub_kahan import (
 )
 from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.families.representations.bounds import inverse
+from flatlab.measuring.quantity import Settings
 
 BLOCK = 20
 """Directions that are drawn together, and the fewest."""
@@ -63,21 +65,16 @@ def estimates(
     findings: Findings,
     head: nn.Linear | None,
     accuracy: float,
-    seed: int,
-    size: int | None,
-    progress: bool,
+    settings: Settings,
 ) -> Estimates:
     """Blocks of directions, until the relative standard errors are within the accuracy.
 
     head: the last layer, where the outputs are what it returns.
     accuracy: relative standard error of squares and dimensions of every layer.
-    seed: of the signs.
-    size: samples at a time; None: as many as fit.
-    progress: show a bar.
     """
     numbers = BLOCK * findings.numbers * inputs.element_size()
-    size = size or max(1, BYTES // numbers)
-    with Forecast("random directions", len(inputs), progress) as forecast:
+    seed, size = settings.seed, settings.batch_size or max(1, BYTES // numbers)
+    with ProgressBar("random directions", len(inputs), settings.progress) as forecast:
         blocks = [_block(maps, inputs, head, seed, 0, size, forecast)]
         values, errors = torch.stack([blocks[0].squares, blocks[0].dimensions], 1)
         own = [name in maps.unchanged for name in maps.modules]  # where both are known
@@ -111,7 +108,7 @@ def _block(
     seed: int,
     number: int,
     size: int,
-    forecast: Forecast,
+    forecast: ProgressBar,
 ) -> Estimates:
     grams, seen, starts = [], [], []
     for first in range(0, len(inputs), size):
@@ -135,10 +132,10 @@ def _block(
     per_sample = torch.stack([diagonal.mean(2), _error(diagonal)])
     share = squares.new_full((2,), torch.nan)
     if head is not None:
-        share = _jackknife(_ratio(torch.cat(seen), diagonal[:, -1]))
+        share = _with_error(_ratio(torch.cat(seen), diagonal[:, -1]))
     return Estimates(
         squares=squares,
-        dimensions=_jackknife(_dimensions(gram)),
+        dimensions=_with_error(_dimensions(gram)),
         share=share,
         per_sample=per_sample,
         zero=diagonal.amax(2) == 0,
@@ -176,6 +173,11 @@ def _signs(x: Tensor, seed: int, block: int, sample: int) -> Tensor:
     )
 
 
+def _with_error(found: Tensor) -> Tensor:
+    """Value and error, (2, ...), from that with all directions and those without each."""
+    return torch.stack(jackknife(found[..., 0], found[..., 1:]))
+
+
 def _error(draws: Tensor) -> Tensor:
     """Standard error of the mean over the last dimension."""
     return draws.std(-1) / draws.shape[-1] ** 0.5
@@ -210,14 +212,6 @@ def _dimensions(gram: Tensor) -> Tensor:
     return ratios.nanmean(0)  # without the samples where A^l is zero
 
 
-def _jackknife(found: Tensor) -> Tensor:
-    """Value and error from that with all directions and those without each: (2, ...)."""
-    whole, parts = found[..., 0], found[..., 1:]
-    count, mean = parts.shape[-1], parts.mean(-1)
-    variance = (count - 1) / count * (parts - mean[..., None]).square().sum(-1)
-    return torch.stack([count * whole - (count - 1) * mean, variance.sqrt()])
-
-
 @dataclass(frozen=True)
 class Largest:
     """||A^l||_2, (samples, layers) in float64.
@@ -245,7 +239,7 @@ def largest(
     """
     columns = []
     others = len(maps.modules) - len({*maps.modules} & {*maps.unchanged})
-    with Forecast("norms of layers", TYPICAL * len(inputs) * others, progress) as forecast:
+    with ProgressBar("norms of layers", TYPICAL * len(inputs) * others, progress) as forecast:
         for (name, module), start in zip(maps.modules.items(), starts, strict=True):
             if name in maps.unchanged:
                 one = torch.ones(len(inputs), dtype=torch.float64, device=inputs.device)
@@ -272,7 +266,7 @@ def _of_layer(
     inputs: Tensor,
     starts: Tensor,
     accuracy: float,
-    forecast: Forecast,
+    forecast: ProgressBar,
 ) -> Tensor:
     """The fields of `Largest`: (2, samples)."""
     size = samples_at_a_time(features, inputs)

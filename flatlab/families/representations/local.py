@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
 from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.derivatives.per_sample.singular_values import CONDITION, exact_values, singular_values
 from flatlab.families.representations.estimates import Largest, estimates, largest
+from flatlab.measuring.quantity import Settings
 
 ENOUGH = 1e-3
 """Accuracy from which float32 is precise enough for estimates."""
@@ -36,21 +37,12 @@ class Local:
 
 
 def exact_compression(
-    maps: FeatureMaps,
-    inputs: Tensor,
-    findings: Findings,
-    largest_values: str | int,
-    size: int | None,
-    progress: bool,
+    maps: FeatureMaps, inputs: Tensor, findings: Findings, settings: Settings
 ) -> Local:
-    """From the singular values of A^l.  largest_values: k, or "auto"."""
-    lengths, widths = _lengths(maps, inputs, size)
-    numbers = inputs[0].numel()
-    counts = [
-        min(findings.outputs, width, numbers) if largest_values == "auto" else int(largest_values)
-        for width in widths
-    ]
-    found = spectra(maps, inputs, findings, counts, size, progress)
+    """From the singular values of A^l."""
+    lengths, widths = _lengths(maps, inputs, settings.batch_size)
+    counts = [min(findings.outputs, width, inputs[0].numel()) for width in widths]
+    found = spectra(maps, inputs, findings, counts, settings)
     zero = torch.zeros_like(found.squares)
     full = ~(found.volumes == -torch.inf)
     values = {
@@ -73,24 +65,22 @@ def estimated_compression(
     inputs: Tensor,
     findings: Findings,
     head: nn.Linear | None,
-    accuracy: float,
-    seed: int,
-    size: int | None,
-    progress: bool,
+    settings: Settings,
 ) -> Local:
     """From random directions and Krylov iterations, in float32, and without volumes.
 
     head: the last layer, where the outputs are what it returns.
-    accuracy: relative.
     """
-    lengths, _ = _lengths(maps, inputs, size)
+    accuracy = settings.options.representations_accuracy
+    lengths, _ = _lengths(maps, inputs, settings.batch_size)
     if accuracy >= ENOUGH:
         maps, inputs = _single(maps, inputs)
-    found = estimates(maps, inputs, findings, head, accuracy, seed, size, progress)
+    found = estimates(maps, inputs, findings, head, accuracy, settings)
     own = torch.tensor([name in maps.unchanged for name in maps.modules], device=inputs.device)
     known = torch.tensor([[float(inputs[0].numel())], [0.0]], device=inputs.device).double()
     dimensions = torch.where(own, known, found.dimensions)  # A^l = 1
     squares = torch.where(own, known, found.squares)
+    norms = largest(maps, inputs, found.starts, accuracy, settings.progress)
     values = {
         "feature_sensitivity": squares[0],
         "feature_sensitivity_error": squares[1],
@@ -100,7 +90,7 @@ def estimated_compression(
         "feature_samples_zero_jacobian": found.zero.double().sum(0),
         "head_share": found.share[0],
         "head_share_error": found.share[1],
-        **_of_largest(largest(maps, inputs, found.starts, accuracy, progress), inputs, lengths),
+        **_of_largest(norms, inputs, lengths),
     }
     return Local(found.per_sample[0], found.per_sample[1], values, found.directions)
 
@@ -161,27 +151,15 @@ class Spectra:
 
 
 def spectra(
-    maps: FeatureMaps,
-    inputs: Tensor,
-    findings: Findings,
-    counts: list[int],
-    size: int | None,
-    progress: bool,
+    maps: FeatureMaps, inputs: Tensor, findings: Findings, counts: list[int], settings: Settings
 ) -> Spectra:
-    """Of all samples.
-
-    maps: of the layers.
-    inputs: (samples, ...).
-    counts: k of each layer.
-    size: samples at a time; None: as many as fit.
-    progress: show a bar.
-    """
+    """Of all samples.  counts: k of each layer."""
     parts: list[Tensor] = []
     basis = _basis(inputs, findings)
     each = len(basis) * findings.numbers * inputs.element_size()
-    size = size or max(1, min(len(inputs), BYTES // each))
+    size = settings.batch_size or max(1, min(len(inputs), BYTES // each))
     steps = len(inputs) * len(maps.modules)
-    with Forecast(f"spectra of all layers ({REMEDY})", steps, progress) as forecast:
+    with ProgressBar(f"spectra of all layers ({REMEDY})", steps, settings.progress) as forecast:
         for chunk in inputs.split(size):
             jacobians = _jacobians(maps, chunk, findings, basis)
             of_layers = []

@@ -19,7 +19,7 @@ import torch
 from msgspec import Meta
 from torch import Tensor, nn
 
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.core.schema import Key, Strict, means
 from flatlab.derivatives.per_sample.memory import held_while
 from flatlab.derivatives.per_sample.probe import check, run
@@ -31,7 +31,7 @@ from flatlab.families.sharpness.auto_pgd import (
     laid_out,
     once,
 )
-from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings
+from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings
 
 SOURCE = "andriushchenko2023 Eq. 1, App. H"
 DIMS = ("definition", "radius_index")
@@ -123,7 +123,7 @@ class Options(Strict, frozen=True):
         return None
 
 
-def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measured:
     """All definitions on one sample set; NaN for normalized logits of a network with one output.
 
     >>> import torch, flatlab
@@ -163,7 +163,9 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
         held = held_while(lambda: run(model, inputs[:1].clone()))
         at_a_time = max(settings.budget // max(held, 1), 1)
     what = f"{len(measured)} sharpnesses on {len(targets)} samples"
-    with Forecast(what, len(batches) * _evaluations(measured, options), settings.progress) as bar:
+    with ProgressBar(
+        what, len(batches) * _evaluations(measured, options), settings.progress
+    ) as bar:
         for x, y in batches:
             batch = BatchLoss(model, x, y, loss, at_a_time, bar.tick)
             share = len(x) / len(targets)

@@ -21,18 +21,16 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     `high`: the correlation matrix and the ends of its intervals.  Rows of `style.OTHER_KINDS`: the
     correlations within settings and adjusted for the training loss.
     """
-    ((_, networks),) = tables.items()
+    ((key, networks),) = tables.items()
     names = figure["quantities"]
-    columns = {name: name for name in names}
     if figure["seeds"]:
         networks = networks.where(seed=list(figure["seeds"]))
+        known = networks.correlation_matrices({name: name for name in names})
     else:
-        columns = {**networks.quantities, **columns}
+        known = tables.correlations(key).sel(x=names, y=names)
     data, values = networks.data, {name: networks.values(name) for name in names}
-    result = networks.drawn_correlations(columns)
-    every = [*result.matrix("pooled"), *(result.matrix(kind)[0] for kind in OTHER_KINDS)]
-    places = [result.names.index(name) for name in names]
-    matrices = [matrix[np.ix_(places, places)] for matrix in every]
+    matrices = [known[name].sel(kind="pooled").values for name in MATRICES]
+    matrices += [known["rho"].sel(kind=kind).values for kind in OTHER_KINDS]
     head = {"row": "run", "name": data["run"].values, "setting": labels.in_words(data)}
     parts = [pd.DataFrame({**head, **values})]
     for kind, matrix in zip((*MATRICES, *OTHER_KINDS), matrices, strict=True):

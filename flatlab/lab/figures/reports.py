@@ -128,7 +128,7 @@ def _colors(frame: pd.DataFrame) -> dict[str, str]:
 
 def _colored(rows: pd.DataFrame, frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     colors = _colors(frame)
-    return ((colors[name], part) for name, part in rows.groupby("report", sort=False))
+    return ((colors[str(name)], part) for name, part in rows.groupby("report", sort=False))
 
 
 def _draw_spectrum(ax: Any, rows: pd.DataFrame, frame: pd.DataFrame) -> None:
@@ -335,7 +335,8 @@ def draw(fig: Any, frame: pd.DataFrame, kind: Kind, title: str) -> None:
     varying = [n for n, c in enumerate(kind.by) if len(set(frame[c])) > 1 or len(kind.by) == 1]
     width = int(LETTERS_PER_INCH * fig.get_figwidth() / columns * 0.9)
     for ax, (key, rows) in zip(axes, parts, strict=False):
-        words = (labels_of([key[n]]).get(key[n], str(key[n])).replace("_", " ") for n in varying)
+        names = [str(key[n]) for n in varying]
+        words = (labels_of([name]).get(name, name).replace("_", " ") for name in names)
         ax.set_title(textwrap.fill(" of ".join(words), width), loc="left")
         ax.grid(alpha=0.5, lw=0.4)
         kind.draw(ax, rows, frame)

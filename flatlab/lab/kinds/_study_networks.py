@@ -16,7 +16,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from msgspec import field
 
@@ -26,11 +26,11 @@ from flatlab.core.registry import joined, keys_of, measures_samples, module_of
 from flatlab.core.run_records import RunRecords, read_records
 from flatlab.core.schema import REDUCED, PlanError, Strict, closest, means, plain
 from flatlab.core.studies import module_of_function, studies, study_of
-from flatlab.inputs.arguments import Arguments, options_in_measurement
-from flatlab.lab.kinds import Dataset, RunningJob
+from flatlab.inputs.arguments import Measure
+from flatlab.lab.kinds import Dataset
 from flatlab.lab.kinds._evidence import Difference, evidence
 from flatlab.lab.kinds._packs import combinations, key_of, seed_blocks, settings
-from flatlab.lab.kinds._sections import Count, Precision, Scaling
+from flatlab.lab.kinds._sections import Count, Scaling
 from flatlab.lab.plan.experiments import Experiment, LoadExperiment, PlannedJob, Source
 from flatlab.lab.plan.fingerprint import fingerprint
 
@@ -39,29 +39,6 @@ FunctionName = Annotated[
 ]
 SEED = "seed"
 Value = bool | int | float | str
-
-
-class Measure(Arguments, frozen=True, kw_only=True):
-    """The measurements on each network; options of the families and of the loss are keys too."""
-
-    FOLDERS: ClassVar[dict[str, str]] = {"families": "metrics", "loss": "losses"}
-    OPTIONS: ClassVar[Any] = staticmethod(options_in_measurement)
-
-    families: Annotated[
-        list[str], means("files of flatlab/families; those joined by + are measured by one job")
-    ]
-    loss: Annotated[str, means("that of the training, a file of flatlab/losses")] = "cross-entropy"
-    samples: Annotated[
-        Literal["all"] | Count, means("training samples that the families are measured on")
-    ] = 100
-    precision: Annotated[Precision | None, means("former name of `dtype`")] = None
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Those of `flatlab.measure`: so many samples are drawn, by the seed."""
-        own = {name: getattr(self, name) for name in Arguments.__struct_fields__}
-        samples = None if self.samples == "all" else self.samples
-        return own | {"samples": samples, "dtype": self.dtype or self.precision}
 
 
 class Declared(Strict, frozen=True, kw_only=True):
@@ -379,53 +356,6 @@ def _content(folder: Path) -> str:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     lines = [f"{path.relative_to(folder).as_posix()} {path.stat().st_size}" for path in files]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
-
-
-def train(job: RunningJob) -> None:
-    """Train one run; `MeasureError` if the function returns no state dictionary of it."""
-    from flatlab.lab.jobs.memory import quick_imports
-
-    with quick_imports():
-        import torch
-
-        from flatlab.core.errors import MeasureError
-        from flatlab.core.user_code import called, function_of
-
-    settings = job.params.settings
-    name, study = settings["function"], settings["study"]
-    function = function_of(name, "train", study)
-    result = called(function, "train", name, study, settings["arguments"])
-    state, outcomes = result if isinstance(result, tuple) and len(result) == 2 else (result, {})
-    tensors = state.values() if isinstance(state, Mapping) else ()
-    if not tensors or not all(isinstance(each, torch.Tensor) for each in tensors):
-        what = type(state).__name__
-        raise MeasureError(f"train {name} returned {what}; it must return model.state_dict()")
-    try:
-        numbers = {str(key): float(value) for key, value in dict(outcomes).items()}
-    except (TypeError, ValueError):
-        raise MeasureError(
-            f"train {name} returned outcomes {outcomes!r}; they must be numbers by name"
-        ) from None
-    narrow = torch.bfloat16  # which numpy lacks
-    arrays = {
-        str(key): (each.float() if each.dtype == narrow else each).numpy(force=True).copy()
-        for key, each in state.items()
-    }
-    job.save(weights=(arrays, {"outcomes": numbers}))
-
-
-def measure(job: RunningJob) -> Dataset:
-    """Measure some families on one network; of a run, note the outcomes that its training told."""
-    from flatlab.core.store import load_weights
-    from flatlab.lab.jobs.memory import quick_imports
-
-    with quick_imports():
-        from flatlab.lab.kinds._user_networks import measured
-
-    row = measured(job.params.settings, job.input, job.device)
-    if job.params.settings.get("outcomes"):
-        row.about["outcomes"] = load_weights(job.input.weights)[1]["outcomes"]
-    return row.dataset
 
 
 def tabulate(parts: Sequence[Dataset], settings: Mapping[str, Any]) -> Dataset:

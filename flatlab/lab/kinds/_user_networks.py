@@ -17,20 +17,22 @@ from flatlab.core.errors import MeasureError
 from flatlab.core.resume_state import ResumeState
 from flatlab.core.run_records import RunRecords
 from flatlab.core.schema import OWN
+from flatlab.core.store import load_weights
 from flatlab.core.studies import studies
 from flatlab.core.user_code import called, function_of
 from flatlab.data._dataset import DataError
 from flatlab.data._tensors import EVALUATED
 from flatlab.derivatives.per_sample.memory import BUDGET
 from flatlab.inputs.arguments import Arguments
-from flatlab.inputs.files import Part, parts_of_data
+from flatlab.inputs.files import parts_of_data
 from flatlab.inputs.loss_forms import Function
 from flatlab.inputs.losses import with_options
 from flatlab.inputs.prepare import made_ready
+from flatlab.lab.kinds import RunningJob
 from flatlab.lab.tables.runs import of_networks
 from flatlab.losses._base import Loss
-from flatlab.measuring.dataset import Row
 from flatlab.measuring.networks import Values, measure_each
+from flatlab.measuring.quantity import SampleSet
 from flatlab.networks._files import load_state
 
 
@@ -96,26 +98,50 @@ def table_of(
     return of_networks([*enumerate(rows)], records, about)
 
 
-def measured(settings: Mapping[str, Any], inputs: Any, device: str) -> Row:
-    """Some families on one network of a study, and what is known of it.
-
-    settings, inputs: those of a job of the workflow.
-    """
-    how = dict(settings)
+def measure_job(job: RunningJob) -> xr.Dataset:
+    """Some families on one network of a study, and what is known of it: a metric file."""
+    how = dict(job.params.settings)
     hyperparameters, data = how.pop("hyperparameters"), how.pop("data")
-    for name in ("content", "outcomes"):  # of a folder, for Snakemake alone; of the training
-        how.pop(name, None)
-    if "data" in inputs.keys():  # noqa: SIM118 - Snakemake's lists of names are no mappings
-        data = inputs.data
+    how.pop("content", None)  # of a folder, for Snakemake alone
+    trained_here = how.pop("outcomes", False)
+    if "data" in job.input.keys():  # noqa: SIM118 - Snakemake's lists of names are no mappings
+        data = job.input.data
     elif ":" not in data:
         data = str(studies()[how["study"]] / data)
     given, options = how.pop("arguments"), tuple(how.pop("options").items())
     arguments = Arguments(**{**given, "memory": given["memory"] or BUDGET})
-    changed = {"data": data, "arguments": arguments, "device": device, "options": options}
-    measurer = Measurer(Measurement(**{**how, **changed}))
-    network = measurer.network(Path(inputs.weights), hyperparameters)
-    (row,) = measure_each([inputs.weights], lambda _, about: measurer.values(network, about))
-    return row
+    changed = {"data": data, "arguments": arguments, "device": job.device, "options": options}
+    measurer, weights = Measurer(Measurement(**{**how, **changed})), job.input.weights
+    network = measurer.network(Path(weights), hyperparameters)
+    (row,) = measure_each([weights], lambda _, about: measurer.values(network, about))
+    if trained_here:  # its training has told some
+        row.about["outcomes"] = load_weights(weights)[1]["outcomes"]
+    return row.dataset
+
+
+def train_job(job: RunningJob) -> None:
+    """Train one run; `MeasureError` if the function returns no state dictionary of it."""
+    settings = job.params.settings
+    name, study = settings["function"], settings["study"]
+    function = function_of(name, "train", study)
+    result = called(function, "train", name, study, settings["arguments"])
+    state, outcomes = result if isinstance(result, tuple) and len(result) == 2 else (result, {})
+    tensors = state.values() if isinstance(state, Mapping) else ()
+    if not tensors or not all(isinstance(each, torch.Tensor) for each in tensors):
+        what = type(state).__name__
+        raise MeasureError(f"train {name} returned {what}; it must return model.state_dict()")
+    try:
+        numbers = {str(key): float(value) for key, value in dict(outcomes).items()}
+    except (TypeError, ValueError):
+        raise MeasureError(
+            f"train {name} returned outcomes {outcomes!r}; they must be numbers by name"
+        ) from None
+    narrow = torch.bfloat16  # which numpy lacks
+    arrays = {
+        str(key): (each.float() if each.dtype == narrow else each).numpy(force=True).copy()
+        for key, each in state.items()
+    }
+    job.save(weights=(arrays, {"outcomes": numbers}))
 
 
 class Measurer:
@@ -154,12 +180,12 @@ class Measurer:
         about["parameters"] = sum(p.numel() for p in network.parameters())
         about["samples"] = min(how.arguments.samples or len(train), len(train))
         chosen = train.subset(about["samples"], how.arguments.seed)
-        classes = chosen.targets is not None and not chosen.targets.is_floating_point()
+        classes = chosen.given is not None and not chosen.given.is_floating_point()
         loss = about["loss"] = how.loss or ("cross-entropy" if classes else "half-mse")
         report = measure(
             network.to(how.device),
             chosen.inputs,
-            chosen.targets,
+            chosen.given,
             families=list(how.families),
             loss=loss,
             **asdict(how.arguments),
@@ -170,7 +196,7 @@ class Measurer:
         about["described"] = {str(n): {**report[n].attrs, "dims": [*report[n].dims]} for n in kept}
         dims = {str(dim) for name in kept for dim in report[name].dims}
         about["coordinates"] = {dim: report[dim].values.tolist() for dim in dims}
-        if not how.performance or chosen.targets is None:
+        if not how.performance or chosen.given is None:
             return values
         return performance(network, self.parts, how, about) | values
 
@@ -198,10 +224,10 @@ def accepted_arguments(
     return dict(hyperparameters)
 
 
-def _check_classes(part: Part, how: Measurement, name: str) -> None:
-    if part.targets is None or part.targets.is_floating_point():
+def _check_classes(part: SampleSet, how: Measurement, name: str) -> None:
+    if part.given is None or part.given.is_floating_point():
         return
-    classes = part.targets[part.targets != how.arguments.ignore_index]
+    classes = part.given[part.given != how.arguments.ignore_index]
     if classes.numel() and int(classes.min()) < 0:
         raise DataError(
             f"{how.data}: {name} has the target {int(classes.min())}; they must be classes from 0 "
@@ -210,14 +236,14 @@ def _check_classes(part: Part, how: Measurement, name: str) -> None:
 
 
 def performance(
-    network: nn.Module, parts: Mapping[str, Part], how: Measurement, about: dict[str, Any]
+    network: nn.Module, parts: Mapping[str, SampleSet], how: Measurement, about: dict[str, Any]
 ) -> dict[str, np.ndarray]:
     """Losses and errors on whole training and test sets."""
     described: dict[str, Any] = about["described"]
     loss = with_options(about["loss"], dict(how.options))
     values: dict[str, float] = {}
     for name, part in parts.items():
-        if part.targets is None:
+        if part.given is None:
             continue
         evaluated = _on_part(network, part, loss, how)
         values |= {f"{name}_{kind}": value for kind, value in evaluated.items()}
@@ -238,14 +264,14 @@ def performance(
 
 @torch.no_grad()
 def _on_part(
-    network: nn.Module, part: Part, given: Loss | Function, how: Measurement
+    network: nn.Module, part: SampleSet, given: Loss | Function, how: Measurement
 ) -> dict[str, float]:
     """The loss of a network on all samples; of classes also accuracy and error in %.
 
     Of sequences and maps they are those of positions.
     """
     arguments = replace(how.arguments, samples=None)
-    ready = made_ready(network, part.inputs, part.targets, given, arguments)
+    ready = made_ready(network, part.inputs, part.given, given, arguments)
     samples, loss, targets = ready.samples, ready.loss, ready.targets
     labels = samples.labels if samples.position_labels is None else samples.position_labels
     total, right, counted = 0.0, 0, 0

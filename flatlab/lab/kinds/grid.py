@@ -15,6 +15,7 @@ from flatlab.core.options import documented, options_of, section
 from flatlab.core.paths import built_at
 from flatlab.core.registry import check_known, joined, measures_samples, module_of
 from flatlab.core.schema import PlanError, Strict, closest, plain
+from flatlab.lab.jobs.memory import quick_imports
 from flatlab.lab.kinds import Dataset, RunningJob
 from flatlab.lab.kinds._evidence import evidence, of_packs, of_samples, of_starts, of_test_sets
 from flatlab.lab.kinds._packs import VARYING, Pack, check_shared, packs_of, varied_in
@@ -393,7 +394,6 @@ EXPERIMENT = Grid
 def measure(job: RunningJob) -> Dataset:
     """Measure a family of quantities on the checkpoints of a pack."""
     from flatlab.core.store import TrainedPack, load_dataset
-    from flatlab.lab.jobs.memory import quick_imports
 
     with quick_imports():
         from flatlab.data._dataset import folder_of

@@ -15,6 +15,7 @@ from flatlab.core.options import documented, section
 from flatlab.core.registry import joined, module_of
 from flatlab.core.schema import REDUCED, STAND_IN, Key, PlanError, Strict, closest, means, plain
 from flatlab.core.studies import module_of_function, study_of
+from flatlab.lab.jobs.memory import quick_imports
 from flatlab.lab.kinds import Dataset, RunningJob
 from flatlab.lab.kinds import _study_networks as study_networks
 from flatlab.lab.kinds._evidence import evidence
@@ -331,23 +332,26 @@ def _part_of(grid: Grid, names: list[str] | None, location: str) -> Grid:
     return structs.replace(grid, packs=chosen)
 
 
-train = study_networks.train
-
-
 EXPERIMENT = NetworksExperiment
 
 
-def measure(job: RunningJob) -> Dataset:
-    """Measure some of the networks, those that an earlier attempt has measured excepted."""
-    from flatlab.core.resume_state import ResumeState
-    from flatlab.lab.jobs.memory import quick_imports
-
-    if "model" in job.params.settings:
-        return study_networks.measure(job)
+def train(job: RunningJob) -> None:
+    """Train one run by a function of a study."""
     with quick_imports():
+        from flatlab.lab.kinds._user_networks import train_job
+    train_job(job)
+
+
+def measure(job: RunningJob) -> Dataset:
+    """Measure a network of a study, or some of a zoo but those that an earlier attempt measured."""
+    with quick_imports():
+        from flatlab.core.resume_state import ResumeState
         from flatlab.data._dataset import folder_of
+        from flatlab.lab.kinds._user_networks import measure_job
         from flatlab.measuring.networks import measure_networks
 
+    if "model" in job.params.settings:
+        return measure_job(job)
     folder = folder_of(job.config.get("data_folder"))
     identity = {"settings": job.params.settings, "code": job.params.code}
     left = ResumeState(job.unfinished, identity)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from flatlab.core.options import options_of, section
 from flatlab.core.registry import check_known, imported, keys_of, module_of
 from flatlab.core.schema import PlanError, Strict, plain
+from flatlab.lab.jobs.memory import quick_imports
 from flatlab.lab.kinds import Dataset, RunningJob
 from flatlab.lab.kinds._evidence import evidence, of_values
 from flatlab.lab.plan.experiments import Experiment, LoadExperiment, PlannedJob, Source
@@ -73,8 +74,6 @@ EXPERIMENT = Simulation
 
 def measure(job: RunningJob) -> Dataset:
     """Run the simulation."""
-    from flatlab.lab.jobs.memory import quick_imports
-
     settings = dict(job.params.settings)
     with quick_imports():
         module = imported("simulations", settings.pop("simulation"))

@@ -91,6 +91,11 @@ class Declaration(Shown, frozen=True, kw_only=True):
             found = [each for each in found if isinstance(each, str)] + [*chain(*nested)]
         return tuple(filter(None, found))
 
+    @property
+    def correlated(self) -> tuple[str, ...]:
+        """The experiments whose correlation matrices it reads."""
+        return ()
+
     def resolved(self) -> dict[str, Any]:
         """The declaration as plain data, with the defaults of the template filled in."""
         sentences = (self.caption,) if isinstance(self.caption, str) else self.caption
@@ -100,6 +105,7 @@ class Declaration(Shown, frozen=True, kw_only=True):
             "selected_by": module if self.SELECTS else "",
             "drawn_by": module,
             "experiments": self.keys,
+            "correlated": self.correlated,
             "caption": " ".join(sentences),
             "labels": {**labels_of(self.columns_shown), **self.labels},
             "size_inches": self.size_inches or self.SIZE,
@@ -277,6 +283,10 @@ class Pairs(Declaration, frozen=True, kw_only=True):
     pairs: Annotated[PairsOfQuantities, Meta(min_length=1)]
     across: Across = None
 
+    @property
+    def correlated(self) -> tuple[str, ...]:
+        return self.keys
+
 
 class OfSharpness(Declaration, frozen=True, kw_only=True):
     """What figures of sharpness by definition and radius, against errors, declare.
@@ -396,6 +406,10 @@ class Matrix(Declaration, frozen=True, kw_only=True):
 
     quantities: Quantities
     seeds: tuple[int, ...] = ()
+
+    @property
+    def correlated(self) -> tuple[str, ...]:
+        return () if self.seeds else self.keys  # those of some seeds are computed when it is drawn
 
 
 class CustomFigure(Declaration, frozen=True, kw_only=True):

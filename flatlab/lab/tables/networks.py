@@ -30,11 +30,12 @@ from flatlab.lab.tables.eligibility import (
     require_measured,
     require_ranked,
 )
-from flatlab.lab.tables.selection import UNCHANGED, one_per_run, through_training
+from flatlab.lab.tables.selection import UNCHANGED, counts, one_per_run, through_training
 from flatlab.stats.correlation import KINDS, Correlations, Kind
 from flatlab.stats.estimate import Array, Estimate, over_seeds, undefined
 from flatlab.stats.ranks import Pairs, Ranks
 from flatlab.stats.trends import difference, mean
+from flatlab.stats.verdict import LEVEL
 
 Mask = NDArray[np.bool_]
 Among = Literal["settings", "pool"]
@@ -293,13 +294,13 @@ class Networks:
     def _rhos(self, names: list[str], pairs: Sequence[tuple[str, str]]) -> list[Estimate]:
         known = self.correlations(name for pair in pairs for name in pair)
         grid = known.clusters is None
-        beside = {KINDS[kind]: known.rhos(*pairs, kind=kind) for kind in BESIDE if grid}
+        alternatives = {KINDS[kind]: known.rhos(*pairs, kind=kind) for kind in BESIDE if grid}
         return [
             replace(
                 rho,
                 name=names[place],
-                beside={kind: rhos[place] for kind, rhos in beside.items()},
-                doubt=instability(known.constant_share(*pairs[place])) if grid else "",
+                alternatives={kind: rhos[place] for kind, rhos in alternatives.items()},
+                instability=instability(known.constant_share(*pairs[place])) if grid else "",
             )
             for place, rho in enumerate(known.rhos(*pairs))
         ]
@@ -334,6 +335,22 @@ class Networks:
         labels = [str(label) for label in self.data["setting" if grid else "family"].values]
         loss = self.data["train_loss"].values if "train_loss" in self.data and grid else None
         return Correlations(values, labels, loss, None if grid else labels)
+
+    def correlation_matrices(self, columns: Mapping[str, str]) -> xr.Dataset:
+        """`drawn_correlations` of all pairs: rho, low and high of (kind, x, y).
+
+        kind: pooled, within and between settings, adjusted for the training loss.
+        """
+        correlations = self.drawn_correlations(columns)
+        matrices = zip(*(correlations.matrix(kind) for kind in KINDS), strict=True)
+        variables = {
+            name: (("kind", "x", "y"), np.stack(parts))
+            for name, parts in zip(("rho", "low", "high"), matrices, strict=True)
+        }
+        labels = {"kind": list(KINDS), "x": list(columns), "y": list(columns)}
+        coordinates = {dim: np.array(values, dtype=object) for dim, values in labels.items()}
+        attrs = {**self.table.attrs, **counts(self.table), "level": LEVEL}
+        return xr.Dataset(variables, coords=coordinates, attrs=attrs)
 
     def tau(self, x: str, y: str, among: Among = "settings") -> Estimate:
         """Kendall's tau-a of two columns, see `taus`."""
@@ -379,13 +396,17 @@ class ResultTables:
     """What figures and claims are given: the networks of experiments, by key, and their tables.
 
     tables: the tables.
+    matrices: correlation matrices, where a job has computed them.
     used: the experiments whose tables were asked for.
 
     `NotEligible` is raised for an experiment that is not among them.
     """
 
-    def __init__(self, tables: Mapping[str, xr.Dataset]) -> None:
+    def __init__(
+        self, tables: Mapping[str, xr.Dataset], matrices: Mapping[str, xr.Dataset] | None = None
+    ) -> None:
         self.tables = tables
+        self.matrices = matrices or {}
         self.used: set[str] = set()
         self._networks: dict[str, Networks] = {}
 
@@ -406,6 +427,13 @@ class ResultTables:
     def items(self) -> Iterator[tuple[str, Networks]]:
         """The networks of all of them."""
         return ((key, self[key]) for key in self.tables)
+
+    def correlations(self, key: str) -> xr.Dataset:
+        """The correlation matrices of all quantities of an experiment."""
+        networks = self[key]
+        if key not in self.matrices:
+            return networks.correlation_matrices(networks.quantities)
+        return self.matrices[key]
 
     @property
     def fidelity(self) -> str:

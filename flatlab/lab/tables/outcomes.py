@@ -92,7 +92,9 @@ def _row(
     tau = ranks.tau("x", "y")
     row["tau"] = tau.value
     if len(there) >= FEWEST_FOR_CORRELATION:
-        ends = limits(np.array(tau.point), tau.left_out, tau.strata, tau.inflated, tail)
+        ends = limits(
+            np.array(tau.point), tau.jackknife_values, tau.strata, tau.unit_variance_factor, tail
+        )
         low, high = map(float, np.tanh(ends))
         if high > low:  # perfect order, in which leaving one out changes nothing, has no interval
             row |= {"low": low, "high": high}

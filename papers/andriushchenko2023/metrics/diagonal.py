@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
-from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings, only_layer
+from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings, only_layer
 from flatlab.networks.diagonal_linear import Diagonal
 
 SOURCE = "andriushchenko2023 Sec. 5.2"
@@ -55,7 +55,7 @@ CHECKS = ()
 
 
 @torch.no_grad()
-def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measured:
     """Trace and largest eigenvalue of the rescaled Hessian, for each choice of the scales.
 
     Without targets the network is assumed to fit them: r = 0.

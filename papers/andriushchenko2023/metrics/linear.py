@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, one_hot, pad
 
 from flatlab.core.errors import MeasureError
-from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings, only_layer
+from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings, only_layer
 
 SOURCE = "andriushchenko2023 Eq. 1, Fig. 1"
 NEIGHBOURHOODS = ("ball", "adaptive-l2", "adaptive-linf")
@@ -41,7 +41,7 @@ CHECKS = ()
 
 
 @torch.no_grad()
-def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measured:
     """Sharpness in every neighbourhood, of the classifier and of its scaled versions.
 
     Normalized logits (Eq. 5) are f minus its mean over the outputs, divided by its standard
@@ -90,7 +90,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     return Measured(values, {dim: list(names) for dim, names in zip(DIMS, labels, strict=True)})
 
 
-def _right_outputs(samples: Samples, outputs: int) -> Tensor:
+def _right_outputs(samples: SampleSet, outputs: int) -> Tensor:
     """The index of the right output: (samples). For a single output it is 1 for +1, 0 for -1."""
     if samples.labels is not None:
         right = samples.labels

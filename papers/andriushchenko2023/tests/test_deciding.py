@@ -69,7 +69,7 @@ def test_networks_as_good_as_others_that_are_sharper_by_a_factor_of_ten():
         assert verdict("fig5/c4", few).outcome == "not run"
 
 
-RECIPES = {"table3": (TABLE3[RESNETS], 0.35), "table4": (TABLE4[VITS], 0.1)}
+RECIPES = {"table3": (TABLE3[RESNETS], 0.3), "table4": (TABLE4[VITS], 0.3)}
 
 
 def signed(figure, size=1.0, flip=None, each=EACH):
@@ -99,7 +99,7 @@ def test_every_sign_has_to_be_the_printed_one_where_that_is_clear(figure):
 
 
 @pytest.mark.parametrize("figure", RECIPES)
-def test_no_tau_may_be_above_the_largest_printed_one(figure):
+def test_no_tau_may_be_above_a_weak_one(figure):
     limit = RECIPES[figure][1]
     cases = (recipes(own=-1, outside=-1), recipes(between=-1), signed(figure, limit / 6, each=7))
     found = [verdict(f"{figure}/c2", table) for table in cases]
@@ -151,7 +151,7 @@ def test_a_difference_from_all_networks_is_as_wide_as_if_each_were_left_out_of_b
         rest = kind.networks(ResultTables({RESNETS: table.isel(run=runs != left_out)}))
         inside = tau(groups(rest)[0], PLAIN, error("test"))
         expected = inside.point - tau(rest, PLAIN, error("test")).point
-        assert difference.left_out[left_out] == pytest.approx(expected)
+        assert difference.jackknife_values[left_out] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("figure", ["fig5", "fig6", "table3", "table4"])

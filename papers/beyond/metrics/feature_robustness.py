@@ -21,11 +21,11 @@ import torch
 from msgspec import Meta
 from torch import Tensor, nn
 
-from flatlab.core.forecast import ticked
+from flatlab.core.progress import ticked
 from flatlab.core.schema import Key, Strict, means
 from flatlab.families import flatness
 from flatlab.families._perturbed_losses import PerturbedLosses, deltas_of, eligible_layers
-from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings
+from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings
 
 ESTIMATES = True
 CHECKS = ("gradient", "hessian")
@@ -68,7 +68,7 @@ class Options(Strict, frozen=True):
     ] = None
 
 
-def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measured:
     """Every layer that `geometry` has; NaN for one that is no linear layer of one position.
 
     Raises `MeasureError` without targets, and where no layer is eligible.

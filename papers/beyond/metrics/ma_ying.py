@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from flatlab.core.errors import MeasureError
 from flatlab.derivatives.jacobians.norms import known, spectral_norm
 from flatlab.derivatives.per_sample.engine import derivatives
-from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings, chen2026
+from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings, chen2026
 
 CHECKS = ("gradient",)
 POWERS = (1.0, 2.0)
@@ -51,7 +51,7 @@ QUANTITIES = {
 }
 
 
-def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measured:
     """All quantities on one sample set; infinite bounds if an input is zero.
 
     Raises `MeasureError` for a network without a linear or convolution layer.

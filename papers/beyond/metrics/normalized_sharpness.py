@@ -23,11 +23,11 @@ from typing import Annotated, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from flatlab.core.forecast import Forecast
+from flatlab.core.progress import ProgressBar
 from flatlab.core.schema import Key, Strict, means
 from flatlab.derivatives.second_order.layer_curvature import layer_curvatures, samples_at_a_time
 from flatlab.families._perturbed_losses import eligible_layers
-from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings, chen2026
+from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings, chen2026
 
 CHECKS = ("gradient", "hessian")
 LAYER = ("layer",)
@@ -72,7 +72,7 @@ class Options(Strict, frozen=True):
     ] = None
 
 
-def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measured:
     """Every layer that `geometry` has; NaN for one that is no linear layer of one position.
 
     Raises `MeasureError` where no layer is eligible, and without targets where they are needed.
@@ -97,8 +97,8 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     size = settings.batch_size or samples_at_a_time(findings, modules, samples.inputs)
     steps = len(modules) * -(-len(samples.inputs) // size)
     parts: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {name: [] for name in modules}
-    with Forecast("curvatures of layers", steps, settings.progress) as forecast:
-        how: dict[str, Any] = {"twice": settings.step is None, "tick": forecast.tick}
+    with ProgressBar("curvatures of layers", steps, settings.progress) as forecast:
+        how: dict[str, Any] = {"twice": settings.difference_step is None, "tick": forecast.tick}
         for of_layers in layer_curvatures(
             model, samples.inputs, targets, loss, modules, size, **how
         ):

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
-from flatlab.core.forecast import ticked
+from flatlab.core.progress import ticked
 from flatlab.core.schema import Strict, means
 from flatlab.derivatives.per_sample.engine import derivatives
-from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings
+from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings
 
 CHECKS = ("gradient",)
 DIMS = ("redraw",)
@@ -32,7 +32,7 @@ class Options(Strict, frozen=True):
     redraws: Annotated[int, means("how often the first layer's weights are drawn", ge=1)] = 5
 
 
-def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measured:
     """Both quantities for each draw.
 
     Raises `MeasureError` for a network without a linear or convolution layer.

@@ -21,10 +21,10 @@ import torch
 from msgspec import Meta
 from torch import Tensor, nn
 
-from flatlab.core.forecast import ticked
+from flatlab.core.progress import ticked
 from flatlab.core.schema import Key, Strict, means
 from flatlab.families._perturbed_losses import PerturbedLosses, deltas_of, eligible_layers
-from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings
+from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings
 
 ESTIMATES = True
 CHECKS = ("function",)
@@ -80,7 +80,7 @@ class Options(Strict, frozen=True):
     ] = None
 
 
-def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measured:
     """Every layer that `geometry` has; NaN for one that is no linear layer of one position.
 
     `representativeness` itself needs held-out data, which training samples of an experiment have.
@@ -104,7 +104,7 @@ def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
     findings = settings.findings(model, samples.inputs)
     places, left_out = eligible_layers(model, samples.inputs, findings, "representativeness")
 
-    def losses_on(chosen: Samples) -> PerturbedLosses:
+    def losses_on(chosen: SampleSet) -> PerturbedLosses:
         targets = chosen.targets_for(findings.outputs, loss).double()
         return PerturbedLosses(model, chosen.inputs, targets, loss, settings.batch_size or 256)
 

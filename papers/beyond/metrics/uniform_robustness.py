@@ -30,13 +30,13 @@ import torch
 from msgspec import Meta
 from torch import Tensor, nn
 
-from flatlab.core.forecast import ticked
+from flatlab.core.progress import ticked
 from flatlab.core.schema import Key, Strict, means
 from flatlab.derivatives.per_sample.probe import run
 from flatlab.families import flatness
 from flatlab.families._perturbed_losses import deltas_of, eligible_layers
 from flatlab.losses._base import Loss
-from flatlab.measuring.quantity import Measured, Quantity, Samples, Settings
+from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings
 
 CHECKS = ("gradient", "hessian")
 DIMS = ("layer", "delta_index")
@@ -93,7 +93,7 @@ class Options(Strict, frozen=True):
     ] = None
 
 
-def measure(model: nn.Module, samples: Samples, settings: Settings) -> Measured:
+def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measured:
     """Every layer that `geometry` has; NaN for one that is no linear layer of one position.
 
     Raises `MeasureError` without targets, and where no layer is eligible.
@@ -216,7 +216,7 @@ class _Nearby:
     """Data of the same split whose features are near those of the samples."""
 
     def __init__(
-        self, model: nn.Module, samples: Samples, split: Samples, outputs: int, loss: Loss
+        self, model: nn.Module, samples: SampleSet, split: SampleSet, outputs: int, loss: Loss
     ) -> None:
         self.model, self.samples, self.split, self.loss = model, samples, split, loss
         self.targets, self.others = (

@@ -48,6 +48,8 @@ PER_LAYER = {
 PER_LAYER_AND_DELTA = {
     "representativeness": Made(0.4, seed=1),
     "representativeness_by_folds": Made(0.4, seed=1, noise=0.1),
+    "feature_robustness": Made(0.1),
+    "feature_robustness_leading": Made(0.1),
 }
 OF_NETWORK = {
     "root_sharpness": Made(seed=1, noise=0.01),
@@ -74,7 +76,8 @@ def table(changes=None, seeds=SEEDS, losses=LOSSES):
     units, loss, lr, seed = zip(*rows, strict=True)
     squared = {"cross-entropy": "", "half-mse": "squared-"}
     settings = [f"units{u}-{squared[of]}lr{rate}" for u, of, rate, _ in rows]
-    made = {**PER_LAYER, **OF_NETWORK, **PER_LAYER_AND_DELTA, **(changes or {})}
+    made = {**PER_LAYER, **OF_NETWORK, **PER_LAYER_AND_DELTA, "generalization_gap": Made()}
+    made |= changes or {}
     generator = np.random.default_rng(0)
     traits = generator.normal(size=(2, len(rows)))
     variables = {}

@@ -53,6 +53,10 @@ OF_JOINT = {
             for made in (OTHER, Made(other=1, noise=0.65))
         ),
     ),
+    **dict.fromkeys(
+        ("fig5/c4", "fig5/c4-pooled", "fig5/c4-cross-entropy"),
+        ({}, {"mls": Made(lr=1, batch_size=-0.5, sam=1, seed=-1)}, {"nmls": PURE}),
+    ),
     "fig6/c1": ({}, {"nmls": Made(layers=0.5)}, "half"),
 }
 """What is made otherwise in the joint grids where a statement holds, fails and is undecided."""
@@ -71,6 +75,7 @@ def half_change(name):
 
 AGAINST = layers.Made(seed=-1)
 BY_FOLDS, BOUND = "representativeness_by_folds", "penultimate_bound"
+ROBUSTNESS = "feature_robustness"
 FROBENIUS, MLS, NC1 = "feature_sensitivity", "normalized_feature_mls", "collapse_within"
 
 
@@ -104,6 +109,8 @@ OF_LAYERS = {
     "fig9/c5": ({}, shares(0.8, 0.7), shares(0.8, 0.5)),
     "fig9/c6": ({}, {BY_FOLDS: AGAINST}, {BY_FOLDS: weak(noise=60)}),
     "fig9/c7": ({}, of(BY_FOLDS, -0.1, seed=1), of(BY_FOLDS, 0.2, seed=1, noise=0.1)),
+    "fig9/c8": ({}, of(ROBUSTNESS, 3), of(ROBUSTNESS, 0.15, noise=1)),
+    "fig9/c9": (of(ROBUSTNESS, 0.8), {}, of(ROBUSTNESS, 0.5, noise=1)),
 }
 """The same of `bottleneck-grid`."""
 VIOLATIONS = "representation_violations"
@@ -214,7 +221,7 @@ def test_what_was_so_when_networks_first_fitted_is_reported(key):
 
 def test_what_is_called_invariant_is_a_measure_of_the_figures():
     assert {*INVARIANT} <= {*joint.PICTURED}
-    assert len(joint.PICTURED) == 45
+    assert len(joint.PICTURED) == 46
     assert FLAT.layers == FLAT.neurons == 0
 
 

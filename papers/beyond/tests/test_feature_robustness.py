@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import flatlab
-from flatlab.families import Samples
+from flatlab.families import SampleSet
 from flatlab.families.feature_robustness import _turned
 from flatlab.families.representativeness import radii_of
 from flatlab.losses import loss_of
@@ -169,9 +169,9 @@ def test_equation_5(loss):
         "representativeness",
         {**OPTIONS, "representativeness_draws": 400},
         loss_of(LOSSES[loss]),
-        held_out=Samples(other, targets, labels),
+        held_out=SampleSet(other, targets, labels),
     )
-    samples = Samples(inputs, targets, labels)
+    samples = SampleSet(inputs, targets, labels)
     found = _checked.measured("representativeness", model, samples, settings)
     values = loss_of(LOSSES[loss]).values
     outputs = model(inputs).detach(), model(other).detach()

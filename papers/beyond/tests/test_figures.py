@@ -157,7 +157,7 @@ def test_what_networks_say_when_they_first_fit_is_in_the_csv():
 def test_relative_changes_are_those_of_the_table():
     changes = {
         "mls": Made(layers=0.5, longer=2.0),
-        "log_volume": Made(neurons=0.01, noise=0, longer=1),
+        "log_mean_volume": Made(neurons=0.01, noise=0, longer=1),
     }
     found = fig6.frame({}, ResultTables({GRIDS[0]: table(changes=changes)})).set_index(
         ["measure", "change"]
@@ -166,7 +166,7 @@ def test_relative_changes_are_those_of_the_table():
     assert found.loc[("mls", "neurons"), "median"] == 0
     assert found.loc[("mls", fig6.LONGER), "median"] == pytest.approx(1.0)
     expected = np.expm1(0.3)  # a hundredth of a logarithm of 30
-    assert found.loc[("log_volume", "neurons"), "median"] == pytest.approx(expected)
+    assert found.loc[("log_mean_volume", "neurons"), "median"] == pytest.approx(expected)
     assert found.loc[("mls", "layers"), "kendall"] == 1
     assert set(found["networks"]) == {192}
     claimed = found[found["claimed"]].reset_index()

@@ -87,6 +87,11 @@ OF_PREPRINT = {
         {VOLUME: UP, DIMENSION: UP, TEST_LOSS: UP},
         {MLS: UP, TEST_LOSS: WEAK},
     ),
+    "c6": (
+        {S: UP, MLS: UP, VOLUME: UP, TEST_LOSS: 0.5},
+        {S: UP, MLS: UP, VOLUME: UP, TEST_LOSS: DOWN},
+        {S: UP, MLS: UP, VOLUME: UP, TEST_LOSS: UP},
+    ),
     "c5": (
         {C: UP, MLS: UP, D: DOWN, TEST_LOSS: UP},
         {C: UP, MLS: UP, D: DOWN, TEST_LOSS: DOWN},

@@ -47,7 +47,23 @@ ALIKE = dict.fromkeys((SHARPNESS, GAP, J), seeds_alone)
 TURNED, LEVEL = (1.0, 2.0, 3.0), (2.0, 2.0, 2.0)
 GAUSSIAN, RELU = (partial(points, f"regression-{name}-grid") for name in ("gaussian", "relu"))
 low_start = partial(full_batch, start=0.1)
+SMOOTHED = [figure for figure in FULL_BATCH_FIGURES if figure != "fig6"]
 first_epoch = partial(sgd, ends={SOFTMAXED: (0.5,) * 3, SHARPNESS: (0.5,) * 3})
+
+
+def wave(made):
+    """The table with a wave of sharpness of its own for each seed."""
+    phase = np.arange(made.sizes["checkpoint"]) + 2 * made["seed"].values[:, None]
+    factor = xr.DataArray(1 + 0.05 * np.sin(phase), dims=("run", "checkpoint"))
+    return made.assign({SHARPNESS: (made[SHARPNESS] * factor).transpose(*made[SHARPNESS].dims)})
+
+
+def wobbling(levels):
+    return wave(low_start(levels))
+
+
+def wobbling_sgd(end):
+    return wave(sgd(ends={SOFTMAXED: (0.5,) * 3, SHARPNESS: end * 3}))
 
 
 def rises(c):
@@ -98,11 +114,19 @@ CASES = {
     "fig5/c3": (strategies, {}, {SHARPNESS: against}, {SHARPNESS: random}),
     "fig5/c4": (strategies, {}, {SHARPNESS: all_regularize}, {SHARPNESS: random}),
     **{
+        f"{figure}/c2": (
+            partial(strategies, grid=grid),
+            {SHARPNESS: random},
+            {SHARPNESS: against},
+            {SHARPNESS: only_sam},
+        )
+        for figure, (grid, _) in NETWORKS.items()
+    },
+    **{
         f"{figure}/{key}": (partial(strategies, grid=grid), {}, *others)
         for figure, (grid, _) in NETWORKS.items()
         for key, *others in (
             ("c1", {J: against}, {J: random}),
-            ("c2", {J: against, SHARPNESS: all_regularize}, {SHARPNESS: all_regularize}),
             ("c3", {GAUSS_NEWTON: lambda c: 1.2 * only_sam(c)}, {GAUSS_NEWTON: one_sharper}),
             ("c4", {SHARPNESS: against}, {SHARPNESS: random}),
             ("c5", {J: against}, {J: random}),
@@ -114,6 +138,11 @@ CASES = {
         for figure in ("fig1", *FULL_BATCH_FIGURES)
         for key, name in (("c1", SOFTMAXED), ("c2", SHARPNESS))
     },
+    **{
+        f"{figure}/{key}": (wobbling, *({SHARPNESS: (end,) * 3} for end in (9, 0.05, 0.1)))
+        for figure, key in (("fig1", "c5"), *((name, "c3") for name in SMOOTHED))
+    },
+    "fig29/c4": (wobbling_sgd, *((0.5,), (3,), (1,))),
     "fig1/c3": (lambda start: full_batch(start=start), 2.0, 25.0, 15.0),
     "fig1/c4": (one_pair, "", "pairs_below", None),
     "fig28/c1": (first_epoch, {}, {SOFTMAXED: TURNED}, {SOFTMAXED: LEVEL}),

@@ -52,7 +52,7 @@ def samples():
     y = np.abs(x[:, :3]).argmax(1)
     return x[:30], y[:30], x[30:], y[30:]
 """
-MEASURE = {"families": ["geometry", "hessian"], "samples": 8}
+MEASURE = {"families": ["geometry", "hessian"], "samples": 8, "ignore_index": 1}
 SHARED = {"title": "Mine", "model": "mine:build", "data": "mine:data", "measure": MEASURE}
 NETWORKS = {**SHARED, "kind": "networks"}
 LOOP = {**NETWORKS, "from": "function", "train": "mine:train"}
@@ -123,6 +123,7 @@ def test_runs_are_trained_once_and_files_of_them_have_the_same_table(study):
     assert Networks.of("mine", theirs).where(lr=0.5).count == 6
     command = ["table", "checkpoints/*.pt", "--model", "mine:build", "--data", "mine:data"]
     command += ["--runs", "runs.csv", "--samples", "8", "--family", "geometry", "hessian"]
+    command += ["--ignore-index", "1"]
     assert main([*command, "--out", "shell.zarr.zip"]) == 0
     shell = store.load_dataset("shell.zarr.zip")
     for name in shell.data_vars:
@@ -190,6 +191,8 @@ BAD = {
     "family": ({"measure": {"families": ["geometri"]}}, "did you mean 'geometry'?"),
     "accuracy": ({"measure": {"families": ["accuracy"]}}, "are measured anyway"),
     "option": ({"measure": {**MEASURE, "rhoo": 1}}, "unknown key 'rhoo'"),
+    "argument": ({"measure": {**MEASURE, "sample": 9}}, "did you mean 'samples'?"),
+    "ignored": ({"measure": {**MEASURE, "ignore_index": "none"}}, "ignore_index"),
     "key": ({"seed": [0]}, "unknown key 'seed'; did you mean 'seeds'?"),
     "factor": ({"settings": {"lr": 0.1}}, "expected a list of values"),
     "excluded": ({"exclude": [{"lr": 9}]}, "no combination has"),
@@ -234,7 +237,7 @@ def test_a_wrong_table_of_runs_is_told_when_it_is_planned(study, change, runs, s
 
 def test_a_folder_that_is_no_study_has_no_such_experiment(study):
     use_studies([], "")
-    with pytest.raises(plan.PlanError, match="such experiments are part of a study"):
+    with pytest.raises(plan.PlanError, match="such experiments belong to a study"):
         plan.read_experiment(study / "experiments/mine-loop.yaml", "demo", None)
 
 
@@ -260,6 +263,7 @@ def test_former_kinds_and_keys_are_read_with_a_sentence_that_says_the_present_on
     with pytest.warns(FutureWarning, match="kind loop is now kind: networks, from: function"):
         former = planned().experiment("mine-loop")
     assert former == planned_
+    declare("mine-loop", LOOP)
     zoo = {"title": "Mine", "name": "mine", "jobs": 2, "kind": "networks", "from": "timm"}
     zoo |= {"networks": ["*vit*"], "images": "pictures", "classes": 3}
     declare("mine-zoo", {**zoo, "measure": {"families": ["adaptive"], **ADAPTIVE}})

@@ -6,22 +6,29 @@ import torch
 import xarray as xr
 from PIL import Image
 from safetensors.torch import save_file
+from torch import nn
 
 import flatlab
 from flatlab.cli import main
 from flatlab.core import store
 from flatlab.core.resume_state import ResumeState
-from flatlab.data import DataError
 from flatlab.data._images import Images
 from flatlab.data._tensors import prepare
+from flatlab.data.corruptions import test_set as corrupted_images
+from flatlab.families import accuracy
 from flatlab.lab.tables.runs import of_zoo
+from flatlab.losses import loss_of
 from flatlab.measuring import networks as measuring
+from flatlab.measuring.dataset import Row
+from flatlab.measuring.networks import _joined
+from flatlab.measuring.quantity import settings_of
 from flatlab.networks import _timm as networks
 from flatlab.networks import build
-from tests.lab.kinds.surveys import networks_of_a_grid
+from tests.lab.kinds.surveys import FAMILIES, SHARPNESS, networks_of_a_grid, surveyed
 from tests.lab.train import packs
 from tests.lab.train.packs import DATA
 
+STRIPES = {**DATA, "set": "made-up"}
 NAME = "test_vit"  # timm's own, for tests: 0.4 million parameters, 160 pixels
 QUICK = ("draws=2", "trace=none", "ascent_steps=0", "tolerance=0.1")
 FAST = {"draws": 2, "trace": "none", "ascent_steps": 0, "tolerance": 0.1, "drop_above": None}
@@ -155,80 +162,6 @@ def test_an_interrupted_job_keeps_what_it_had(imagenet, tmp_path, monkeypatch):
     assert calls == ["test_resnet", NAME, NAME, "test_vit2"]
 
 
-NETWORK = {
-    "name": "timm",
-    "initialization": "xavier-linear",
-    "options": {"model": "resnet10t", "arguments": {"channels": [4, 4, 8, 8], "stem_width": 4}},
-}
-STRIPES = {**DATA, "set": "stripes", "pixels": 16}
-
-
-@pytest.fixture
-def of_grid(stripes, tmp_path):
-    """What a pack of a zoo reads: weights and data of a grid's two networks; and its settings."""
-    asked = packs.settings("timm", seeds=(1, 2), data=STRIPES, loss="cross-entropy", iterations=5)
-    asked["network"] |= NETWORK
-    asked["training"]["precision"] = "float32"
-    chosen, files, weights = networks_of_a_grid(tmp_path, stripes, asked, (2, 1))
-    settings = {"samples": 4, "seed": 0, "families": {"adaptive": FAST}}
-    settings |= {"from": "grid", "networks": chosen}
-    return settings, files, weights
-
-
-def test_networks_of_a_grid_are_measured_from_their_weights(of_grid, stripes, tmp_path):
-    asked, files, (arrays, about) = of_grid
-    found = measuring.measure_networks(asked, files, tmp_path, left(tmp_path), "cpu")
-    assert [*found["run"].values] == ["s2", "s1"]
-    assert {*found["network"].values} == {"resnet10t"}
-    splits = prepare(stripes, STRIPES, None, torch.float32)
-    subset = splits.train.subset(4, 0)
-    for run in ("s1", "s2"):
-        model = build(NETWORK, splits.train.inputs.shape[1:], 3)
-        place = about["runs"].index(run)
-        model.load_state_dict({n: torch.tensor(a[place, -1]) for n, a in arrays.items()})
-        model.eval()
-        report = flatlab.measure(model, subset.inputs, subset.labels, families=["adaptive"], **FAST)
-        row = found.sel(run=run)
-        assert float(row["adaptive_sharpness"]) == float(report["adaptive_sharpness"])
-        for name, split in (("train", splits.train), ("test", splits.test)):
-            right = model(split.inputs).argmax(1) == split.labels
-            expected = 100 * float(right.double().mean())
-            assert float(row[f"{name}_accuracy"]) == pytest.approx(expected)
-    about = {"data": "stripes", "training": "5 iterations", "samples": 4, "stands_in_for": ""}
-    low, high = sorted(found["train_accuracy"].values)
-    extent = of_zoo([found], about).attrs["extent"]
-    assert extent.endswith(f"4 images each; training accuracy {low:.0f} to {high:.0f} %")
-
-
-def test_weights_that_do_not_fit_are_a_failure_of_that_network_alone(of_grid, tmp_path):
-    asked, files, _ = of_grid
-    other = {"model": "resnet10t", "arguments": {"channels": [8, 8, 8, 8], "stem_width": 4}}
-    asked["networks"][0]["network"] = {**NETWORK, "options": other}
-    found = measuring.measure_networks(asked, files, tmp_path, left(tmp_path), "cpu")
-    assert str(found["failure"].values[0]).startswith("RuntimeError")
-    assert found["failure"].values[1] == ""
-    assert np.isfinite(found["adaptive_sharpness"].values).tolist() == [False, True]
-
-
-def test_labels_are_the_places_of_folders_among_all_classes(images):
-    chosen = Images(images, 100, 0)
-    names = [file.parent.name for file in chosen.chosen]
-    assert chosen.labels(3).tolist() == [["cat", "dog", "emu"].index(name) for name in names]
-    with pytest.raises(DataError, match="'cat' is not one of ImageNet's"):
-        chosen.labels(1000)
-    with pytest.raises(DataError, match="do not fit 7 outputs"):
-        chosen.labels(7)
-
-
-def test_a_damaged_image_is_named(images, tmp_path):
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "1.png").write_bytes(b"broken")
-    configuration = networks.configuration(networks.build(NAME))
-    with pytest.raises(DataError, match=r"1\.png cannot be read"):
-        Images(tmp_path, 5, 0).inputs(configuration)
-
-
 def test_the_command_says_what_does_not_fit(weights, images, capsys, tmp_path):
     model = networks.build(NAME, num_classes=3)
     path = tmp_path / "mine.safetensors"
@@ -262,3 +195,150 @@ def test_images_without_classes_are_refused(imagenet, images, capsys):
     arguments = ["measure", "--timm", NAME, "--weights", path, "--samples", "2", "--images"]
     assert main([*arguments, str(images / "cat")]) == 1
     assert "put them into a folder for each class" in capsys.readouterr().err
+
+
+# Networks of a grid, and families
+
+
+@pytest.fixture
+def of_grid(stripes, tmp_path):
+    """What a zoo reads of a grid's three networks, trained for a few steps; and its settings."""
+    stripes = stripes.assign(
+        odd_inputs=stripes["test_inputs"] + 3, odd_labels=stripes["test_labels"]
+    )
+    asked = packs.settings("mlp", (1, 2, 4), data=STRIPES, loss="cross-entropy", iterations=9)
+    asked["network"]["options"]["width"] = 5
+    asked["training"] |= {"precision": "float32", "lr": {"low": 0.01, "high": 0.1}}
+    chosen, files, weights = networks_of_a_grid(
+        tmp_path, stripes, asked, (4, 1), augmentation="none"
+    )
+    noisy = {"corruptions": ["gaussian-noise"], "severity": 5, "size": 7}
+    noisy |= {"source": "made", "seed": 0}
+    sets = {"noisy": {"corrupted": noisy, "part": None}, "odd": {"corrupted": None, "part": "odd"}}
+    settings = {
+        **{"samples": 6, "seed": 3, "families": FAMILIES, "test_sets": sets},
+        **{"from": "grid", "networks": chosen},
+        **{"hyperparameters": {"lr": "lr", "strength": "augmentation"}},
+        "levels": {"strength": ["weak", "none"]},
+    }
+    return settings, files, weights, stripes
+
+
+def test_networks_of_a_grid_are_measured_by_the_same_code(of_grid, tmp_path):
+    settings, files, (arrays, about), raw = of_grid
+    table = surveyed(settings, tmp_path, files)
+    assert table["test_set"].values.tolist() == ["test", "noisy", "odd"]
+    assert {*table["network"].values} == {"mlp"}
+    assert table["strength"].values.tolist() == [1, 1]
+    further = {
+        "noisy": corrupted_images(
+            raw, settings["test_sets"]["noisy"]["corrupted"], "all", tmp_path
+        ),
+        "odd": (raw["odd_inputs"].values, raw["odd_labels"].values),
+    }
+    splits = prepare(raw, STRIPES, None, torch.float32, further=further)
+    network = build(settings["networks"][0]["network"], (1, 4, 4), 3)
+    how = settings_of("accuracy", FAMILIES["accuracy"], loss_of({"loss": "cross-entropy"}))
+    subset = splits.train.subset(6, 3)
+    for run in ("s4", "s1"):
+        place, row = about["runs"].index(run), table.sel(run=run)
+        network.load_state_dict({n: torch.tensor(a[place, -1]) for n, a in arrays.items()})
+        network.eval()
+        measured = accuracy.measure_splits(network, splits, how).values
+        report = flatlab.measure(
+            network, subset.inputs, subset.labels, families=["sharpness"], seed=3, **SHARPNESS
+        )
+        for name in ("test_set_error", "test_set_loss", "test_set_error_gap", "train_error"):
+            np.testing.assert_array_equal(row[name].values, measured[name])
+        found = row["sharpness_at_radius"].values
+        np.testing.assert_array_equal(found, report["sharpness_at_radius"].values)
+        assert float(row["lr"]) == about["lr"][place]
+
+
+def test_networks_with_other_layers_stand_in_one_table():
+    """Each layer has a place, and a network that lacks it a missing value there."""
+    rows = []
+    for number, layers in enumerate((["fc1", "fc2"], ["conv", "fc2"], [])):
+        about = {"network": "some", "failure": "", "parameters": 1, "pixels": 2}
+        about |= {"run": f"n{number}", "hyperparameters": {}, "coordinates": {"layer": layers}}
+        found = {"weight_norm": np.arange(len(layers)) + 10.0 * number, "mls": np.array(number)}
+        rows.append(Row(found if layers else {}, about))
+    table = _joined(rows, {"families": ["geometry"]})
+    assert table["layer"].values.tolist() == ["fc1", "fc2", "conv"]
+    nan = np.nan
+    expected = [[0, 1, nan], [nan, 11, 10], [nan, nan, nan]]
+    np.testing.assert_array_equal(table["weight_norm"].values, expected)
+    np.testing.assert_array_equal(table["mls"].values, [0, 1, nan])
+    assert "norm_share" not in table
+
+
+def test_a_part_that_is_not_there_is_named(of_grid, tmp_path):
+    settings, files, *_ = of_grid
+    settings["test_sets"]["odd"]["part"] = "even"
+    (reason, _) = surveyed(settings, tmp_path, files)["failure"].values
+    assert reason == "DataError: test_sets.odd: stripes has no part 'even'"
+
+
+def test_tokens_have_the_sharpness_of_their_one_hot_vectors():
+    """An embedding is a linear map of one-hot vectors; a mean over places mixes no samples."""
+
+    class OfTokens(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.head = nn.Embedding(7, 4), nn.Linear(4, 3)
+
+        def forward(self, tokens):
+            return self.head(self.embed(tokens).mean(1).tanh())
+
+    class OfVectors(OfTokens):
+        def forward(self, x):
+            return self.head((x @ self.embed.weight).mean(1).tanh())
+
+    torch.manual_seed(0)
+    tokens, labels = torch.randint(7, (9, 5)), torch.arange(9) % 3
+    one, two = OfTokens(), OfVectors()
+    two.load_state_dict(one.state_dict())
+    vectors = nn.functional.one_hot(tokens, 7).float()
+    reports = [
+        flatlab.measure(model, x, labels, families=["sharpness"], **SHARPNESS)
+        for model, x in ((one, tokens), (two, vectors))
+    ]
+    values = [report["sharpness_at_radius"].values for report in reports]
+    np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-7)
+    with pytest.raises(flatlab.MeasureError, match=r"inputs are torch\.int64"):
+        flatlab.measure(one, tokens, labels, families=["sharpness", "representations"], **SHARPNESS)
+
+
+def test_tokens_of_samples_that_are_mixed_are_refused():
+    class Mixing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(7, 3)
+
+        def forward(self, tokens):
+            found = self.embed(tokens).mean(1)
+            return found - found.mean(0)
+
+    with pytest.raises(flatlab.MeasureError, match="depend on"):
+        flatlab.measure(
+            Mixing(), torch.randint(7, (9, 5)), torch.arange(9) % 3, families=["sharpness"]
+        )
+
+
+def test_weights_that_do_not_fit_are_a_failure_of_that_network_alone(of_grid, tmp_path):
+    """Accuracies are known without their family, and are in the words of the table."""
+    asked, files, *_ = of_grid
+    network = asked["networks"][0]["network"]
+    wider = {**network, "options": {**network["options"], "width": 7}}
+    asked["networks"][0] = {**asked["networks"][0], "network": wider}
+    asked["families"], asked["test_sets"] = {"adaptive": FAST}, {}
+    found = surveyed(asked, tmp_path, files)
+    assert str(found["failure"].values[0]).startswith("RuntimeError")
+    assert found["failure"].values[1] == ""
+    for name in ("adaptive_sharpness", "train_accuracy", "test_accuracy"):
+        assert np.isfinite(found[name].values).tolist() == [False, True]
+    about = {"data": "stripes", "training": "9 iterations", "samples": 6, "stands_in_for": ""}
+    rate = f"{found['train_accuracy'].values[1]:.0f}"
+    extent = of_zoo([found], about).attrs["extent"]
+    words = f"6 images each; training accuracy {rate} to {rate} %; 1 could not be measured"
+    assert extent.endswith(words)

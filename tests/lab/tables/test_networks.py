@@ -152,7 +152,7 @@ def test_means_differences_and_steps_are_of_five_networks_at_least():
 
 def test_correlations_say_how_many_networks_they_need():
     n = networks()
-    rho, beside = n.rho("mls", "lr"), n.rho("mls", "lr").beside
+    rho, beside = n.rho("mls", "lr"), n.rho("mls", "lr").alternatives
     assert rho.value < -0.95
     assert [*beside] == ["within settings", "adjusted for the training loss"]
     assert "a correlation needs 10 with 2" in n.where(lr=0.1, batch_size=8).rho("mls", "lr").reason

@@ -8,7 +8,7 @@ import pytest
 pytestmark = pytest.mark.workflow
 
 
-ANEW = ("published", "redraw figH8", "reverify figH8")
+ANEW = ("published", "recorrelate", "redraw figH8", "reverify figH8")
 
 
 def test_published_tables_are_drawn_anew_and_follow_a_claim_and_a_figure_without_training(lab):

@@ -1,0 +1,176 @@
+"""chen2026: what the text states of networks, of which no figure shows the numbers.
+
+Judged on the networks of Figures H.7 to H.9. Bounds, and what they bound, are of all networks; in
+convolutional ones, where weights are shared, they are proxies.
+"""
+
+import numpy as np
+
+from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.curves import Curves, Window
+from flatlab.lab.tables.eligibility import estimate, finite_rows, require
+from flatlab.lab.tables.selection import INTERPOLATES
+from flatlab.papers.chen2026.claims_trends import (
+    DURING,
+    PERCEPTRON_RATES,
+    TEST_SAMPLES,
+    VGG_RATES,
+    PairPlot,
+    S,
+)
+from flatlab.stats.estimate import Array, Estimate, over_seeds
+from flatlab.stats.time_weights import Weight
+from flatlab.stats.trends import mean
+from flatlab.stats.verdict import Verdict, every
+
+MLS, NMLS = ("mls", "bound_d"), ("nmls", "nmls_bound")
+LVR = "log_mean_volume", "log_volume_bound"
+NVR = "network_log_volume", "network_log_volume_bound"
+"""Measures of compression, and their bounds."""
+
+SMALLER = 0.5
+"""Ours: a gap that is significantly smaller is less than this share of the other one."""
+
+FIRST, ADAPTIVE = "root sharpness_per_layer[0]", "elementwise_adaptive_trace"
+INVARIANT = (("matrix_normalized_sharpness", "weighted_mls"), (ADAPTIVE, "input_invariant_mls"))
+"""Sharpness that rescaling does not change, and the sensitivity that it bounds: F.2 and F.8."""
+
+ABSTRACT = (
+    "We introduce network-wide variants (NMLS, NVR) that account for all layer weights, providing "
+    "tighter and more stable bounds than prior single-layer analyses."
+)
+
+
+def over_networks(plot: PairPlot, e: ResultTables, what: str, *names: str) -> Estimate:
+    """The mean over networks of the alternating sum of columns: a - b - c + d."""
+
+    def of_networks() -> Estimate:
+        networks = e[plot.grid].that_interpolate()
+        values = finite_rows(np.stack([networks.column(name) for name in names], axis=1))
+        require(len(values), networks.key)
+        return over_seeds(f"{what}; {plot.grid}", mean, values @ np.array([1, -1, -1, 1.0]))
+
+    return estimate(f"{what}; {plot.grid}", of_networks)
+
+
+def shares(plot: PairPlot, e: ResultTables) -> tuple[Array, Array]:
+    """sqrt of S of the first layer's weights and of all weights, over S: (networks) each."""
+    networks = e[plot.grid].that_interpolate()
+    layers = range(networks.table.sizes["layer"])
+    of_layers = np.stack([networks.column(f"sharpness_per_layer[{n}]") for n in layers])
+    share = np.sqrt(of_layers / networks.column("sharpness"))
+    return share[0], np.sqrt((share**2).sum(axis=0))
+
+
+def stated(plot: PairPlot) -> None:
+    """What is said of the networks of a pair plot."""
+
+    @plot.says(
+        "ln(bound / value), mean over networks: that of NMLS is below that of MLS, and that of NVR "
+        "below that of LVR",
+        "abstract",
+        ABSTRACT,
+        key="c17",
+    )
+    def _(e: ResultTables) -> Verdict:
+        (mls, d), (nmls, bound) = MLS, NMLS
+        logs = (f"log {d}", f"log {mls}", f"log {bound}", f"log {nmls}")
+        volumes = (LVR[1], LVR[0], NVR[1], NVR[0])
+        named = {"MLS's - NMLS's": logs, "LVR's - NVR's": volumes}
+        return every(
+            over_networks(plot, e, f"ln(bound / value), {what}", *names) > 0
+            for what, names in named.items()
+        )
+
+    @plot.says(
+        "rho(NMLS, its bound) > rho(MLS, its bound), and rho(NVR, its bound) > rho(LVR, its bound)",
+        "abstract",
+        ABSTRACT,
+        key="c18",
+    )
+    def _(e: ResultTables) -> Verdict:
+        nmls, mls, nvr, lvr = plot.rhos(e, NMLS, MLS, NVR, LVR)
+        return (nmls > mls) & (nvr > lvr)
+
+    @plot.says(
+        f"1 - sqrt(sum of S(W_l) / S) < {SMALLER} (1 - sqrt(S(W_1) / S)), mean over networks",
+        "App. E",
+        "Note that the gap in the last inequality is significantly smaller than that of Equation "
+        "(40) since now we consider all linear weights.",
+        key="c19",
+        threshold=SMALLER,
+    )
+    def _(e: ResultTables, share: float) -> Verdict:
+        name = f"gap with all layers - {share:g} of that with the first; {plot.grid}"
+
+        def excess() -> Estimate:
+            first, every_layer = shares(plot, e)
+            return over_seeds(name, mean, (1 - every_layer) - share * (1 - first))
+
+        return estimate(name, excess) < 0
+
+    @plot.says(
+        "rho(adaptive sharpness, normalized MLS) > 0: the pair of Fig. 5",
+        "Sec. 3.2",
+        "these normalized metrics account for the prefactor variations and reveal that the "
+        "sharpness-compression relationship holds even across heterogeneous model families",
+        key="c20",
+    )
+    def _(e: ResultTables) -> Verdict:
+        return plot.rhos(e, (ADAPTIVE, "normalized_mls"))[0] > 0
+
+    @plot.says(
+        "rho(matrix-normalized sharpness, weighted MLS) > 0 and rho(adaptive sharpness, "
+        "input-invariant MLS) > 0",
+        "Sec. 3.4",
+        "reparametrization-invariant sharpness is characterized by the robustness of outputs to "
+        "internal neural representations",
+        key="c21",
+    )
+    def _(e: ResultTables) -> Verdict:
+        return every(rho > 0 for rho in plot.rhos(e, *INVARIANT))
+
+    @plot.says(
+        "rho(partial sharpness, MLS) > rho(sharpness, MLS)",
+        "caption of Fig. H.6",
+        "partial sharpness [...] (sensitivity of the loss w.r.t. only the input weights) is more "
+        "indicative of the change in the maximum local sensitivity",
+        key="c22",
+    )
+    def _(e: ResultTables) -> Verdict:
+        partial_, whole = plot.rhos(e, (FIRST, "mls"), (S, "mls"))
+        return partial_ > whole
+
+
+def compresses(line: Curves, window: Window, by: Weight) -> Verdict:
+    """Volume and sensitivity fall, and a small cube becomes a smaller one."""
+    end = line.over_runs("ln LVR at the end", lambda: line.ends(LVR[0])[0])
+    return every([end < 0, *(line.trend(name, window, by=by) < 0 for name in (LVR[0], "mls"))])
+
+
+def of_training() -> None:
+    """What is said of networks in training."""
+    for trend, key in ((VGG_RATES, "c9"), (PERCEPTRON_RATES, "c6")):
+        trend.each(
+            "ln LVR < 0 at the end, trend(LVR) < 0 and trend(MLS) < 0, in each line",
+            "Sec. 3.2",
+            "trained networks do indeed exhibit compression: we observe decreasing LVR and MLS "
+            "values during training",
+            compresses,
+            key=key,
+            under=DURING,
+        )
+
+    def small(line: Curves, limit: float) -> Verdict:
+        return line.over_runs("test loss at the end", lambda: line.ends("test_loss")[0]) < limit
+
+    TEST_SAMPLES.each(
+        f"the test loss at the end is below {INTERPOLATES:g}, as the training loss of a network "
+        "that interpolates",
+        "App. J",
+        "we found that the test loss is small enough (Figure J.12) so that it should be a good "
+        "approximation for test data as well",
+        small,
+        key="c6",
+        threshold=INTERPOLATES,
+    )
