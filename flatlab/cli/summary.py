@@ -164,7 +164,7 @@ def _as_text(board: Board, marked: Collection[str] = ()) -> str:
     groups = [groups[0], *(row for row in groups[1:] if any(row[1:]))]
     own = [board.headline] if any(board.counts["own"].values()) else []
     tables = [text.table("<<>>>>>"[: len(shown)], *figures), text.table("<>>>>", *groups)]
-    lines = [[line] for line in (*board.survivors, *own)]
+    lines = [[line] for line in (*board.survivors, *board.cautions, *own)]
     return "\n\n".join([*tables, *([text.table("<", *lines, width=WIDTH)] if lines else [])])
 
 

@@ -17,7 +17,9 @@ ROOMS = {
     "execution.own_code:user_code derivatives.forecast:progress jobs.progress jobs.resume_state "
     "derivatives.errors",
     "lab.figures": "plotting.axes:style plotting.quantities:labels",
-    "lab": "claims jobs plan tables train experiments:kinds plotting:figures publication:publish",
+    "lab.tables": "claims.result_tables:networks",
+    "lab": "claims.claim:claims claims.registry:claims claims.verify:claims claims jobs plan "
+    "tables train experiments:kinds plotting:figures publication:publish",
     "api": "metrics._directions metrics._landscape metrics._measure metrics._tracker",
     "inputs": "execution.own_samples:files metrics._adapted metrics._batches metrics._losses "
     "metrics._prepared:prepare losses._function:loss_forms",

@@ -4,19 +4,22 @@ Judged on the networks of Figures H.7 to H.9. Bounds, and what they bound, are o
 convolutional ones, where weights are shared, they are proxies.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
-from flatlab.lab.claims.result_tables import ResultTables
 from flatlab.lab.tables.curves import Curves, Window
 from flatlab.lab.tables.eligibility import estimate, finite_rows, require
+from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.lab.tables.selection import INTERPOLATES
 from flatlab.papers.chen2026.claims_trends import (
     DURING,
     PERCEPTRON_RATES,
+    QUANTITIES,
     TEST_SAMPLES,
     VGG_RATES,
     PairPlot,
-    S,
 )
 from flatlab.stats.estimate import Array, Estimate, over_seeds
 from flatlab.stats.time_weights import Weight
@@ -31,7 +34,7 @@ NVR = "network_log_volume", "network_log_volume_bound"
 SMALLER = 0.5
 """Ours: a gap that is significantly smaller is less than this share of the other one."""
 
-FIRST, ADAPTIVE = "root sharpness_per_layer[0]", "elementwise_adaptive_trace"
+ADAPTIVE = QUANTITIES["adaptive sharpness"]
 INVARIANT = (("matrix_normalized_sharpness", "weighted_mls"), (ADAPTIVE, "input_invariant_mls"))
 """Sharpness that rescaling does not change, and the sensitivity that it bounds: F.2 and F.8."""
 
@@ -39,27 +42,50 @@ ABSTRACT = (
     "We introduce network-wide variants (NMLS, NVR) that account for all layer weights, providing "
     "tighter and more stable bounds than prior single-layer analyses."
 )
+NORMALIZED = (
+    "these normalized metrics account for the prefactor variations and reveal that the "
+    "sharpness-compression relationship holds even across heterogeneous model families"
+)
+PART = (
+    "partial sharpness [...] (sensitivity of the loss w.r.t. only the input weights) is more "
+    "indicative of the change in the maximum local sensitivity"
+)
+Columns = tuple[str, str]
 
 
-def over_networks(plot: PairPlot, e: ResultTables, what: str, *names: str) -> Estimate:
-    """The mean over networks of the alternating sum of columns: a - b - c + d."""
+def over_networks(
+    plot: PairPlot, e: ResultTables, what: str, of: Callable[[Networks], Array]
+) -> Estimate:
+    """The mean over networks of a number of each.  what: its name."""
+    name = f"{what}; {plot.grid}"
 
-    def of_networks() -> Estimate:
-        networks = e[plot.grid].that_interpolate()
-        values = finite_rows(np.stack([networks.column(name) for name in names], axis=1))
-        require(len(values), networks.key)
-        return over_seeds(f"{what}; {plot.grid}", mean, values @ np.array([1, -1, -1, 1.0]))
+    def estimated() -> Estimate:
+        values = finite_rows(of(e[plot.grid].that_interpolate()))
+        require(len(values), plot.grid)
+        return over_seeds(name, mean, values)
 
-    return estimate(f"{what}; {plot.grid}", of_networks)
+    return estimate(name, estimated)
 
 
-def shares(plot: PairPlot, e: ResultTables) -> tuple[Array, Array]:
-    """sqrt of S of the first layer's weights and of all weights, over S: (networks) each."""
-    networks = e[plot.grid].that_interpolate()
+def looser(networks: Networks, first: Columns, other: Columns, logs: str = "") -> Array:
+    """ln(bound / value) of one measure less that of another: (networks)."""
+    columns = (networks.column(f"{logs}{name}") for name in (*first, *other))
+    value, bound, of_other, other_bound = columns
+    return (bound - value) - (other_bound - of_other)
+
+
+of_sensitivity = partial(looser, first=MLS, other=NMLS, logs="log ")
+of_volume = partial(looser, first=LVR, other=NVR)
+
+
+def gaps(networks: Networks, share: float) -> Array:
+    """1 - sqrt(S of all weights / S) less a share of that of the first layer's: (networks)."""
     layers = range(networks.table.sizes["layer"])
     of_layers = np.stack([networks.column(f"sharpness_per_layer[{n}]") for n in layers])
-    share = np.sqrt(of_layers / networks.column("sharpness"))
-    return share[0], np.sqrt((share**2).sum(axis=0))
+    first, every_layer = np.sqrt(
+        np.stack([of_layers[0], of_layers.sum(axis=0)]) / networks.column("sharpness")
+    )
+    return (1 - every_layer) - share * (1 - first)
 
 
 def stated(plot: PairPlot) -> None:
@@ -73,13 +99,10 @@ def stated(plot: PairPlot) -> None:
         key="c17",
     )
     def _(e: ResultTables) -> Verdict:
-        (mls, d), (nmls, bound) = MLS, NMLS
-        logs = (f"log {d}", f"log {mls}", f"log {bound}", f"log {nmls}")
-        volumes = (LVR[1], LVR[0], NVR[1], NVR[0])
-        named = {"MLS's - NMLS's": logs, "LVR's - NVR's": volumes}
+        parts = {"MLS's - NMLS's": of_sensitivity, "LVR's - NVR's": of_volume}
         return every(
-            over_networks(plot, e, f"ln(bound / value), {what}", *names) > 0
-            for what, names in named.items()
+            over_networks(plot, e, f"ln(bound / value), {what}", looser_by) > 0
+            for what, looser_by in parts.items()
         )
 
     @plot.says(
@@ -101,23 +124,10 @@ def stated(plot: PairPlot) -> None:
         threshold=SMALLER,
     )
     def _(e: ResultTables, share: float) -> Verdict:
-        name = f"gap with all layers - {share:g} of that with the first; {plot.grid}"
+        what = f"gap with all layers - {share:g} of that with the first"
+        return over_networks(plot, e, what, lambda networks: gaps(networks, share)) < 0
 
-        def excess() -> Estimate:
-            first, every_layer = shares(plot, e)
-            return over_seeds(name, mean, (1 - every_layer) - share * (1 - first))
-
-        return estimate(name, excess) < 0
-
-    @plot.says(
-        "rho(adaptive sharpness, normalized MLS) > 0: the pair of Fig. 5",
-        "Sec. 3.2",
-        "these normalized metrics account for the prefactor variations and reveal that the "
-        "sharpness-compression relationship holds even across heterogeneous model families",
-        key="c20",
-    )
-    def _(e: ResultTables) -> Verdict:
-        return plot.rhos(e, (ADAPTIVE, "normalized_mls"))[0] > 0
+    plot.above("adaptive sharpness", ["normalized MLS"], "Sec. 3.2", NORMALIZED, key="c20")
 
     @plot.says(
         "rho(matrix-normalized sharpness, weighted MLS) > 0 and rho(adaptive sharpness, "
@@ -130,16 +140,7 @@ def stated(plot: PairPlot) -> None:
     def _(e: ResultTables) -> Verdict:
         return every(rho > 0 for rho in plot.rhos(e, *INVARIANT))
 
-    @plot.says(
-        "rho(partial sharpness, MLS) > rho(sharpness, MLS)",
-        "caption of Fig. H.6",
-        "partial sharpness [...] (sensitivity of the loss w.r.t. only the input weights) is more "
-        "indicative of the change in the maximum local sensitivity",
-        key="c22",
-    )
-    def _(e: ResultTables) -> Verdict:
-        partial_, whole = plot.rhos(e, (FIRST, "mls"), (S, "mls"))
-        return partial_ > whole
+    plot.closer("MLS", ["partial sharpness"], ["sharpness"], "caption of Fig. H.6", PART, key="c22")
 
 
 def compresses(line: Curves, window: Window, by: Weight) -> Verdict:

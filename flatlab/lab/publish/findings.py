@@ -18,7 +18,7 @@ import pandas as pd
 from flatlab.core import store
 from flatlab.core.schema import EVIDENCE
 from flatlab.lab import plan
-from flatlab.lab.publish.scoreboard import OUTCOMES, group_of
+from flatlab.lab.publish.scoreboard import OUTCOMES, Board, group_of
 from flatlab.lab.tables import selection
 from flatlab.lab.tables.columns import Time
 from flatlab.lab.tables.eligibility import NotEligible
@@ -35,7 +35,7 @@ PAGE = Path("FINDINGS.md")
 MINUS = "\N{MINUS SIGN}"
 LOOK_UPS = (
     *("table", "verdict", "claims", "evidence", "cell", "cells", "estimate", "sides", "over"),
-    *("median", "published", "judged"),
+    *("median", "published", "judged", "board"),
 )
 README = Path("README.md")
 README_TEMPLATE = Path("report/readme.md")
@@ -240,6 +240,13 @@ def verdict(scale: str, claim: str) -> str:
 def claims(scale: str, *figures: str) -> list[ClaimRecord]:
     """The published records of all claims about figures: "chen2026_figH7"."""
     return [record for figure in figures for record in _claims(scale, figure).values()]
+
+
+def board(scale: str) -> Board:
+    """The published verdicts of a scale on the claims of publications, counted."""
+    papers = [key for key, paper in plan.papers().items() if paper.publication]
+    folders = (plan.published_at(scale).verdicts(key, "").parent for key in papers)
+    return Board(_verdicts(path) for folder in folders for path in sorted(folder.glob("*.json")))
 
 
 def judged() -> list[tuple[str, dict[str, dict[str, int]]]]:

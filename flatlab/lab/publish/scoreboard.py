@@ -7,13 +7,13 @@ the findings that were tested.
 
 import functools
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 from flatlab.core.schema import EVIDENCE
 from flatlab.lab.verdict_files import ClaimRecord, EvidenceEntry, FigureVerdicts, all_claims
-from flatlab.stats.verdict import REPORTED, Outcome
+from flatlab.stats.verdict import LEVEL, REPORTED, Outcome
 
 OUTCOMES = get_args(Outcome)
 GROUPS = {
@@ -44,7 +44,7 @@ class Board:
     verdicts: of each figure.
     counts: group -> outcome -> number of claims.
     figures: target, scale, evidence (the kinds that were used) and counts of each.
-    discoveries: see `discoveries`.
+    discoveries: see `discoveries`.  read: see `read_in_ways`.
     """
 
     def __init__(self, verdicts: Iterable[FigureVerdicts]) -> None:
@@ -53,6 +53,7 @@ class Board:
         self.counts = _counts(claims)
         self.figures = [_of_figure(each) for each in self.verdicts]
         self.discoveries = discoveries(claims)
+        self.read = read_in_ways(claims)
 
     @property
     def content(self) -> dict[str, Any]:
@@ -77,6 +78,43 @@ class Board:
                 line += f"; {group['without_p']} more without a p-value not counted"
             lines += [line] if group["decisive"] + group["without_p"] else []
         return lines
+
+    @functools.cached_property
+    def cautions(self) -> list[str]:
+        """How many findings depend on a reading, and how many chance may decide."""
+        findings = [claim for claim in all_claims(self.verdicts) if group_of(claim) in EVIDENCE]
+        read = [self.read[claim["id"]] for claim in findings if claim["id"] in self.read]
+        tested = sum(claim["p"] is not None for claim in findings)
+        said = {
+            f"{len(read)} findings are read in several ways; of {sum(map(differ, read))} the "
+            "verdict depends on the reading": read,
+            f"Of {tested} findings with a p-value chance alone decides up to "
+            f"{(1 - LEVEL) * tested:.0f} wrongly, at a level of {LEVEL:.0%}": tested,
+        }
+        return [line for line, known in said.items() if known]
+
+    @functools.cached_property
+    def readings(self) -> Rows:
+        """What the papers leave open: a head, and a row for each reading."""
+        rows = {
+            (name, about["main"]): [
+                *(name, about["main"], ", ".join(about["others"]), about["why"]),
+                f"{about['quote']} ({about['source']})",
+            ]
+            for content in self.verdicts
+            for name, about in content.get("readings", {}).items()
+        }
+        return [["reading", "main", "others", "why", "sentence"], *rows.values()]
+
+    @functools.cached_property
+    def by_reading(self) -> Rows:
+        """A head, and a row for each claim whose verdict depends on a reading."""
+        rows = [
+            [name, of[""], "; ".join(f"{key}: {verdict}" for key, verdict in of.items() if key)]
+            for name, of in self.read.items()
+            if differ(of)
+        ]
+        return [["claim", "main reading", "others"], *rows]
 
     @functools.cached_property
     def by_group(self) -> Rows:
@@ -130,6 +168,27 @@ def discoveries(claims: Iterable[ClaimRecord]) -> list[dict[str, Any]]:
             }
         )
     return families
+
+
+def read_in_ways(claims: Iterable[ClaimRecord]) -> dict[str, dict[str, Outcome]]:
+    """The verdicts on claims that are read in several ways, by id and by the ending of a variant.
+
+    The ending of the main reading is "".
+    """
+    known = {claim["id"]: claim for claim in claims}
+    found: dict[str, dict[str, Outcome]] = {}
+    for name in (name for name, claim in known.items() if claim["repeats"]):
+        parts = name.split("-")
+        stems = ("-".join(parts[:count]) for count in range(1, len(parts)))
+        if stem := next((stem for stem in stems if stem in known), ""):
+            of = found.setdefault(stem, {"": known[stem]["verdict"]})
+            of[name.removeprefix(f"{stem}-")] = known[name]["verdict"]
+    return found
+
+
+def differ(verdicts: Mapping[str, Outcome]) -> bool:
+    """Whether readings disagree; what was not run says nothing."""
+    return len({*verdicts.values()} - {"not run"}) > 1
 
 
 def group_of(claim: ClaimRecord) -> str:

@@ -9,7 +9,7 @@ the number of runs that remain.
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -48,6 +48,7 @@ class Curves:
     table: its table, all runs.
     rows: which of them: (run).
     selection: the hyper-parameters that they have in common, for what they are called.
+    known: the table through training, once it was asked for, shared by all selections.
 
     The methods return estimates over seeds; an estimate that cannot be made says why, and every
     claim about it is `not run`.
@@ -57,6 +58,7 @@ class Curves:
     table: xr.Dataset
     rows: NDArray[np.bool_]
     selection: Mapping[str, Any]
+    known: dict[Any, xr.Dataset] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.key}, {in_words(self.selection)}"
@@ -64,7 +66,9 @@ class Curves:
     @functools.cached_property
     def followed(self) -> xr.Dataset:
         """Their part of the table."""
-        counted = through_training(self.table)
+        if "through training" not in self.known:
+            self.known["through training"] = through_training(self.table)
+        counted = self.known["through training"]
         return counted.sel(run=np.isin(counted["run"].values, self.table["run"].values[self.rows]))
 
     @property

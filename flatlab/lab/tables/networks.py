@@ -60,7 +60,8 @@ class Networks:
     interpolating: whether networks that do not interpolate are left out.
     words: what columns are called in evidence, {"hessian_lambda_max": "lambda_max"}.
     name: what the networks are called in evidence; by default the experiment and the selection.
-    times: the table at each time that was asked for, shared by all selections.
+    times: the table at each time that was asked for, and through training, shared by all
+        selections.
     """
 
     key: str
@@ -74,7 +75,7 @@ class Networks:
     interpolating: bool = False
     words: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
-    times: dict[tuple[Time, str, str], xr.Dataset] = field(default_factory=dict)
+    times: dict[Any, xr.Dataset] = field(default_factory=dict)
 
     @classmethod
     def of(cls, key: str, table: xr.Dataset) -> Self:
@@ -247,7 +248,7 @@ class Networks:
     @property
     def curves(self) -> Curves:
         """Their training curves: of those that were measured more than once, if any was."""
-        return Curves(self.key, self.table, self.rows, self.selection)
+        return Curves(self.key, self.table, self.rows, self.selection, self.times)
 
     # ---- means
 

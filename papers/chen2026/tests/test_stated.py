@@ -72,7 +72,7 @@ def test_the_gap_with_all_layers_may_be_open():
 
 
 def test_inequalities_of_invariant_sharpness_hold_for_every_network_or_fail():
-    claim = CLAIMS["figH8"]["theorem-invariant"]
+    claim = CLAIMS["figH8"]["inequalities"]
     larger = dict.fromkeys((ADAPTIVE, "matrix_normalized_sharpness"), 100)
     logs = dict.fromkeys((LVR_BOUND, NVR_BOUND), 100)
     table = changed("mlp-grid", add=logs, **larger)

@@ -66,7 +66,8 @@ THEOREMS = {
     "andriushchenko2023_fig1/c4",
     *("chen2024_figD4/c1", "chen2026_figH6/c1"),
     *("chen2026_fig4/c3", "chen2026_figH8/theorem"),
-    "petzka2021_fig7/c1",
+    *(f"petzka2021_fig7/c1{reading}" for reading in ("", "-standardized", "-code")),
+    "chen2026_figH8/inequalities",
     *("beyond_fig8/c1", "beyond_fig8/c2", "beyond_fig8/c3", "beyond_fig10/figH6-c1"),
 }
 

@@ -2,7 +2,9 @@
 
 import pytest
 
-from flatlab.lab.claims import REDUCED, Claim, Claims, ResultTables, verify
+from flatlab.core.schema import REDUCED
+from flatlab.lab.claims import Claim, Claims, Reading, verify
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.chen2026.claims import CLAIMS
 from flatlab.stats import Verdict, at_least, every, not_run, some
 from tests.synthetic.claim_tables import (
@@ -88,6 +90,7 @@ def test_a_file_of_verdicts_says_what_the_claim_is_and_what_was_found():
         "verdict": "holds",
         "reason": "",
         "thresholds": [],
+        "readings": {"settings": "five"},
     }
     assert (entry["quantity"], entry["claim"]) == ("rho(nmls, nmls_bound); mlp-grid", "> 0")
     assert entry["low"] < entry["value"] < entry["high"]
@@ -98,7 +101,7 @@ def test_verdicts_are_given_at_half_and_at_twice_a_threshold_that_is_ours():
     table = networks(**{KAPPA: UP, GAP: 0.4 / UP})
     weak, two_sided, well = (
         CLAIMS["figH8"][key].entry("id", ResultTables({"mlp-grid": table}))
-        for key in ("c9", "c14", "c15")
+        for key in ("c9-accuracies", "c14-gap-accuracies", "c15")
     )
     for entry in (weak, two_sided):  # rho is 0.4, the threshold 0.3
         assert entry["verdict"] == "undecided"
@@ -204,3 +207,33 @@ def test_a_figure_repeats_claims_of_another(claims):
     assert repeated.admits == (REDUCED,)
     claims("fig4", "z", "Sec. 4", "quote", repeats="smith2026_fig1/c3")(nothing)
     assert claims["fig4"]["c1"].repeats == "smith2026_fig1/c3"
+
+
+def test_a_claim_is_judged_under_each_reading_that_it_names():
+    gap, time = (
+        Reading(main, (other,), "", "", "") for main, other in (("a", "b"), ("all", "end"))
+    )
+    claims = Claims("smith2030", {"gap": gap, "time": time})
+    seen = []
+
+    @claims("fig1", "they rise", "Sec. 1", "They rise.", under=("gap", "time"), threshold=0.5)
+    def rises(e, limit, gap, time):
+        seen.append((gap, time, limit))
+        return HOLDS
+
+    assert [*claims["fig1"]] == ["c1", "c1-end", "c1-b", "c1-b-end"]
+    assert {claim.repeats for claim in claims["fig1"].values()} == {"", "smith2030_fig1/c1"}
+    assert claims["fig1"]["c1-b"].text == "they rise (gap: b; time: all)"
+    entry = claims["fig1"]["c1-b"].entry("smith2030_fig1/c1-b", ResultTables({}))
+    assert entry["readings"] == {"gap": "b", "time": "all"}
+    assert seen == [("b", "all", limit) for limit in (0.5, 0.25, 1.0)]
+    claims.repeat("fig2", "fig1", "c1")
+    assert [*claims["fig2"]] == [*claims["fig1"]]
+    assert claims["fig2"]["c1"].repeats == claims["fig2"]["c1-b"].repeats == "smith2030_fig1/c1"
+
+
+def test_a_file_of_verdicts_says_what_its_readings_are():
+    told = verify("chen2026_figH8", {"mlp-grid": networks(seeds=2)})["readings"]
+    assert {*told} == {"compared", "gap", "settings", "volume"}
+    assert told["gap"]["main"] == "losses"
+    assert "readings" not in verify("macdonald2023_fig1", {})

@@ -239,3 +239,29 @@ def test_tags_are_closed():
     for tag in ("table", "b", "small", "q", "td", "th"):
         opened = len(re.findall(rf"<{tag}[ >]", html))
         assert opened == html.count(f"</{tag}>"), tag
+
+
+def test_claims_that_are_read_in_several_ways_are_counted_and_shown_where_readings_disagree():
+    def variant(key, verdict):
+        return claim(f"a_fig1/{key}", verdict, repeats="a_fig1/c1")
+
+    reading = {"main": "losses", "others": ["accuracies"], "why": "it says so", "quote": "the gap"}
+    content = figure(
+        "a_fig1",
+        claim("a_fig1/c1", "fails", p=0.01),
+        variant("c1-accuracies", "holds"),
+        variant("c1-log", "not run"),
+        claim("a_fig1/c2"),
+        claim("a_fig1/c2-log", repeats="a_fig1/c2"),
+        claim("a_fig1/c3-vit"),
+    )
+    board = Board([{**content, "readings": {"gap": {**reading, "source": "Sec. 1"}}}])
+    assert board.by_reading[1:] == [["a_fig1/c1", "fails", "accuracies: holds; log: not run"]]
+    assert board.readings[1:] == [["gap", "losses", "accuracies", "it says so", "the gap (Sec. 1)"]]
+    read, chance = board.cautions
+    assert read.startswith("2 findings are read in several ways; of 1 the verdict depends")
+    assert chance.startswith("Of 1 findings with a p-value chance alone decides up to 0 wrongly")
+    html = as_html(board).decode()
+    for shown_there in (read, chance, "<h2>By reading</h2>", "accuracies: holds"):
+        assert shown_there in html
+    assert "By reading" not in as_html(Board([figure("a_fig1", claim("a_fig1/c1"))])).decode()
