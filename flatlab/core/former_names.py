@@ -110,6 +110,8 @@ class _Finder(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.spec  # the machinery has replaced it
+        if not hasattr(module, "__path__"):  # of what was a package, whose modules have names, too
+            module.__path__ = []
 
 
 sys.meta_path.insert(0, _Finder())
