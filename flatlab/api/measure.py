@@ -1,8 +1,9 @@
 """`flatlab.measure`: families of quantities of one network on some samples."""
 
+import textwrap
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +11,13 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from flatlab.api.printed import Report
 from flatlab.core.errors import MeasureError, is_device_failure
 from flatlab.core.options import checked, options_of
 from flatlab.core.progress import ProgressBar, duration
 from flatlab.core.registry import check_known, imported, keys_of, measures_samples
 from flatlab.core.schema import PlanError, plain, refuse_unknown
 from flatlab.core.store import as_strings
+from flatlab.core.text import table
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.derivatives.per_sample.memory import accuracy_of, available, held_by_one
 from flatlab.derivatives.per_sample.probe import Findings, run
@@ -42,12 +43,24 @@ CHECKED = "checked derivatives"
 """Their place among what families start from."""
 AUTO = "auto"
 """The default of `accuracy` here, and nowhere else: experiments are exact unless they say so."""
+WIDTH = 100
+HEAD = ("title", "families", "loss", "precision", "flatlab_version")
+"""Attributes of the first line of a printed report."""
 DIRECTIONS, NORMS = 120, 12
 """Passes of two samples that estimates take: in all, and for the norm of a Jacobian."""
 MIXED = (
     "{}: derivatives with respect to inputs need real numbers, and some inputs are integers; "
     "measure the part of the network behind them"
 )
+
+
+class Report(xr.Dataset):
+    """The dataset that `flatlab.measure` returns; its text is that of a measurement."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "\n".join(_lines(self))
 
 
 @documented
@@ -248,3 +261,39 @@ def _checked(
         return how, names, chosen, with_options(loss, options)
     except PlanError as error:
         raise MeasureError(str(error)) from None
+
+
+def _lines(report: xr.Dataset) -> Iterator[str]:
+    about = {key: _words(value) for key, value in report.attrs.items()}
+    title = about.get("title", "Report")
+    yield f"{title}: {', '.join(about[key] for key in HEAD[1:-1] if key in about)}"
+    errors = {name for name in map(str, report.data_vars) if name.removesuffix("_error") in report}
+    errors -= {name for name in errors if not name.endswith("_error")}
+    rows, others = [], dict[str, list[str]]()
+    for name in (name for name in map(str, report.data_vars) if name not in errors):
+        array = report[name]
+        if array.ndim:
+            others.setdefault(", ".join(map(str, array.dims)), []).append(name)
+            continue
+        error = f" ± {float(report[f'{name}_error']):.2g}" if f"{name}_error" in errors else ""
+        words = [array.attrs.get(key, "") for key in ("units", "long_name")]
+        rows.append([name, f"{float(array):.6g}{error}", *words])
+    if rows:
+        left = WIDTH - 8 - sum(max(map(len, column)) for column in [*zip(*rows, strict=True)][:3])
+        short = [textwrap.shorten(row[3], max(left, 24), placeholder=" ...") for row in rows]
+        yield table("<<<<", *([*row[:3], each] for row, each in zip(rows, short, strict=True)))
+    for dims, names in others.items():
+        yield from _wrapped(f"by {dims}", ", ".join(names))
+    for key, value in about.items():
+        if key not in HEAD and value:
+            yield from _wrapped(key, value)
+
+
+def _words(value: object) -> str:
+    """An attribute in words; "" where it is empty."""
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _wrapped(key: str, value: str) -> list[str]:
+    text = textwrap.shorten(f"{key}: {value}", 2 * WIDTH, placeholder=" ...")
+    return textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")

@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
         kinds = {each.kind for each in shown} if options.experiment else {*plan.kinds()}
         for kind, sections in plan.keys_of_kinds().items():
             if kind in kinds:
-                print(f"\nKeys of a {kind}, by section:")
+                print(f"\nKeys of kind {kind}, by section:")
                 for section, described in sections.items():
                     if described:  # some architectures have no options
                         print(f"\n{section}\n{text.table('<<<', *described)}")

@@ -17,14 +17,16 @@ ROOMS = {
     "execution.own_code:user_code derivatives.forecast:progress jobs.progress jobs.resume_state "
     "derivatives.errors",
     "lab.figures": "plotting.axes:style plotting.quantities:labels",
-    "lab": "claims jobs plan tables train experiments:kinds plotting:figures publication:publish",
-    "api": "metrics._directions metrics._landscape metrics._measure metrics._tracker",
+    "lab.tables": "claims.result_tables:networks",
+    "lab": "claims.claim:claims claims.registry:claims claims.verify:claims claims jobs plan "
+    "tables train experiments:kinds plotting:figures publication:publish",
+    "api": "metrics._directions:landscape metrics._landscape metrics._measure metrics._tracker",
     "inputs": "execution.own_samples:files metrics._adapted metrics._batches metrics._losses "
     "metrics._prepared:prepare losses._function:loss_forms",
     "measuring": "metrics._checked:preflight metrics._loss_values:evaluate "
     "metrics._measure_pack:grid metrics._measure_transformed:transformed "
     "metrics._measure_zoo:networks metrics._quantity metrics._stacked:dataset",
-    "derivatives.checks": "derivatives.comparisons "
+    "derivatives.checks": "derivatives.comparisons:derivative_check "
     "derivatives.derivative_check derivatives.differences "
     "derivatives.isolation",
     "derivatives.estimates": "derivatives.random_directions derivatives.random_perturbations "
@@ -108,6 +110,8 @@ class _Finder(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.spec  # the machinery has replaced it
+        if not hasattr(module, "__path__"):  # of what was a package, whose modules have names, too
+            module.__path__ = []
 
 
 sys.meta_path.insert(0, _Finder())

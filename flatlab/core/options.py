@@ -16,7 +16,7 @@ from math import prod
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import NODEFAULT, Meta, field
-from msgspec.structs import fields
+from msgspec.structs import fields, replace
 
 from flatlab.core.registry import (
     PACKAGE,
@@ -27,7 +27,16 @@ from flatlab.core.registry import (
     path_of,
     syntax,
 )
-from flatlab.core.schema import Key, PlanError, Strict, absent, convert, means, refuse_unknown
+from flatlab.core.schema import (
+    Key,
+    PlanError,
+    Strict,
+    absent,
+    convert,
+    means,
+    plain,
+    refuse_unknown,
+)
 
 if TYPE_CHECKING:
     Activation = str
@@ -189,7 +198,11 @@ def section(
         return f"{next(stated, parts[0][0])}.{key}"
 
     record = checked(so_far, kind, location_of)
-    return record, {name: checked(so_far, each, location_of) for name, each in kinds.items()}
+    options = {name: checked(so_far, each, location_of) for name, each in kinds.items()}
+    if getattr(record, "options", None) == {}:  # of all its files together, as jobs are told them
+        of_all = {key: value for each in options.values() for key, value in plain(each).items()}
+        record = replace(record, options=of_all)
+    return record, options
 
 
 def checked(

@@ -1,4 +1,4 @@
-"""Families of quantities: one file each, measured together because they share a computation.
+"""Families of quantities: a file each, or a folder where one has parts, measured together.
 
 A family has a dictionary `QUANTITIES` (what each is, its dimensions, units and source), a class
 `Options` where it has options, and a function

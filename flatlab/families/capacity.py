@@ -360,7 +360,6 @@ def noise_tolerance(
 
     batches: inputs, and classes (samples,), or (samples, positions) with -1 where there is none.
     seed: of the noise. Every step has the same draws, times its deviation, in every precision.
-    progress: show a bar.
     """
     theta = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
     device = next(iter(theta.values())).device

@@ -7,7 +7,7 @@ of the network or hooks it would see the wrapper.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,10 +73,8 @@ class Layout:
 
     def unpacked(self, x: Tensor) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
         """Positional and named arguments of a network from the packed tensor."""
-        parts, start = [], 0
-        for shape, kind in zip(self.shapes, self.types, strict=True):
-            end = start + torch.Size(shape).numel()
-            part, start = x[:, start:end].reshape(len(x), *shape), end
+        parts = []
+        for part, kind in zip(self._split(x), self.types, strict=True):
             if part.is_floating_point() and not kind.is_floating_point:
                 part = part.round()
             parts.append(
@@ -85,6 +83,13 @@ class Layout:
         if self.names is None:
             return tuple(parts), {}
         return (), dict(zip(self.names, parts, strict=True))
+
+    def _split(self, x: Tensor) -> Iterator[Tensor]:
+        start = 0
+        for shape in self.shapes:
+            end = start + torch.Size(shape).numel()
+            yield x[:, start:end].reshape(len(x), *shape)
+            start = end
 
     def kept(self, x: Tensor) -> Tensor:
         """The positions that count, (samples, positions)."""
@@ -99,10 +104,8 @@ class Layout:
         if values.shape != x.shape:  # embeddings
             fits = attended is not None and values.shape[:2] == attended.shape
             return values * attended[..., None] if fits and attended is not None else values
-        parts, start = [], 0
-        for shape in self.shapes:
-            end = start + torch.Size(shape).numel()
-            part, start = values[:, start:end].reshape(len(x), *shape), end
+        parts = []
+        for part in self._split(values):
             if attended is not None and part.shape[:2] == attended.shape:
                 part = part * attended.view(*attended.shape, *[1] * (part.ndim - 2))
             parts.append(part.flatten(1))

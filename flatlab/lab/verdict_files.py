@@ -75,7 +75,7 @@ class FigureVerdicts(TypedDict):
     target: the figure.
     claims: those about it.
     tables: attributes by experiment.
-    readings: what the claims are judged under, see `flatlab.lab.claims.reading`.
+    readings: what the claims are judged under, see `flatlab.lab.claims`.
     """
 
     target: str

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
 from flatlab.core.registry import imported
-from flatlab.derivatives.checks.comparisons import DerivativeReport, Kind
-from flatlab.derivatives.checks.derivative_check import check_derivatives
+from flatlab.derivatives.checks.derivative_check import DerivativeReport, Kind, check_derivatives
 from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.derivatives.second_order.second_pass import recomposed
 from flatlab.inputs.loss_forms import OfFunction

@@ -1,7 +1,7 @@
 """What this study claims of its figures: predicates on tables, judged by 95 % intervals."""
 
-from flatlab.lab.claims.registry import Claims
-from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.claims import Claims
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.stats.verdict import Verdict
 
 CLAIMS = Claims("KEY")

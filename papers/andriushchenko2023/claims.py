@@ -12,9 +12,8 @@ import pandas as pd
 import xarray as xr
 
 from flatlab.core.schema import OWN, REDUCED
-from flatlab.lab.claims.result_tables import ResultTables
 from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS, NotEligible, require
-from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.papers.andriushchenko2023 import claims_released  # noqa: F401
 from flatlab.papers.andriushchenko2023._networks import COLUMNS, not_fitted, that_fit
 from flatlab.papers.andriushchenko2023._networks import GRID as DIAGONAL

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flatlab.core.schema import OWN, REDUCED
-from flatlab.lab.claims.registry import Claims
-from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.claims import Claims
 from flatlab.lab.tables.eligibility import (
     FEWEST_FOR_MEAN,
     FEWEST_FOR_RANKS,
@@ -23,7 +22,7 @@ from flatlab.lab.tables.eligibility import (
     require,
     unless_missing,
 )
-from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.papers.andriushchenko2023._names import TABLE3, TABLE4, Taus
 from flatlab.stats.estimate import Array, Estimate, over_seeds, undefined
 from flatlab.stats.trends import mean

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from flatlab.core.schema import OWN
-from flatlab.lab.claims.claim import Predicate
-from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.claims import Predicate
 from flatlab.lab.tables.eligibility import NotEligible, require
-from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.papers.andriushchenko2023 import _names as zoos
 from flatlab.papers.andriushchenko2023._names import TABLE1, TABLE2, Taus
 from flatlab.papers.andriushchenko2023.claims_recipes import (

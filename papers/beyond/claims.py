@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from flatlab.lab.claims.registry import Claims
-from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.claims import Claims
 from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS, require
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _bottleneck as bottleneck
 from flatlab.papers.beyond._bottleneck import NARROW, WIDE, BottleneckNetworks
 from flatlab.papers.beyond._joint import ALL, SEEDS

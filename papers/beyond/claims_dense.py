@@ -23,10 +23,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from flatlab.lab.claims.claim import Claim
-from flatlab.lab.claims.registry import Claims
-from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.claims import Claim, Claims
 from flatlab.lab.tables.curves import Curves, Window
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _dense as dense
 from flatlab.papers.beyond._dense import GRID, SPARSE
 from flatlab.papers.beyond.claims_joint import BEFORE

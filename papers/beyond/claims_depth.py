@@ -14,8 +14,8 @@ difference that is not decided.
 Left out are seeds of which one of the nine networks diverges or does not interpolate.
 """
 
-from flatlab.lab.claims.registry import Claims
-from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.claims import Claims
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _depth as depth
 from flatlab.papers.beyond._depth import GRID, LOGARITHMS, Half
 from flatlab.papers.beyond.claims_joint import BEFORE

@@ -21,8 +21,8 @@ Left out are networks that diverge or do not interpolate at the time of comparis
 from collections.abc import Iterator
 from dataclasses import replace
 
-from flatlab.lab.claims.registry import Claims
-from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.claims import Claims
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _drawn as drawn
 from flatlab.papers.beyond._drawn import EQUAL, GRID
 from flatlab.papers.beyond.claims_joint import BEFORE

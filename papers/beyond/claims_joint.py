@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from flatlab.lab.claims.registry import Claims
-from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.claims import Claims
 from flatlab.lab.tables.eligibility import (
     FEWEST_FOR_RANKS,
     NotEligible,
@@ -24,6 +23,7 @@ from flatlab.lab.tables.eligibility import (
     too_few,
     unless_missing,
 )
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._bottleneck import BottleneckNetworks
 from flatlab.papers.beyond._joint import JointNetworks

@@ -4,8 +4,8 @@ Sharpness in the claims is sqrt(S), G the mean of |J|_F^2, C and D the bounds of
 are those of chen2026; pair plots show the first four seeds of the five settings.
 """
 
-from flatlab.lab.claims.registry import Claims
-from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.claims import Claims
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.chen2026 import claims_trends as chen
 from flatlab.papers.chen2026.claims import CLAIMS as OF_2026
 from flatlab.papers.chen2026.claims_trends import (

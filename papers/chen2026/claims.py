@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from flatlab.core.schema import OWN
-from flatlab.lab.claims.result_tables import ResultTables
 from flatlab.lab.tables.curves import Curves
 from flatlab.lab.tables.eligibility import require_measured, unless_missing
-from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.papers.chen2026 import claims_trends as trends
 from flatlab.papers.chen2026.claims_stated import (
     ADAPTIVE,

@@ -9,10 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from flatlab.lab.claims.result_tables import ResultTables
 from flatlab.lab.tables.curves import Curves, Window
 from flatlab.lab.tables.eligibility import estimate, finite_rows, require
-from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.lab.tables.selection import INTERPOLATES
 from flatlab.papers.chen2026.claims_trends import (
     DURING,
@@ -100,11 +99,10 @@ def stated(plot: PairPlot) -> None:
         key="c17",
     )
     def _(e: ResultTables) -> Verdict:
-        parts = {"MLS's - NMLS's": (MLS, NMLS, "log "), "LVR's - NVR's": (LVR, NVR)}
+        parts = {"MLS's - NMLS's": of_sensitivity, "LVR's - NVR's": of_volume}
         return every(
-            over_networks(plot, e, f"ln(bound / value), {what}", lambda n, of=of: looser(n, *of))
-            > 0
-            for what, of in parts.items()
+            over_networks(plot, e, f"ln(bound / value), {what}", looser_by) > 0
+            for what, looser_by in parts.items()
         )
 
     @plot.says(

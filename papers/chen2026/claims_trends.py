@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from flatlab.lab.claims.registry import Claims
-from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.claims import Claims
 from flatlab.lab.tables.curves import (
     Curves,
     Window,
@@ -21,6 +20,7 @@ from flatlab.lab.tables.curves import (
     monotonic,
 )
 from flatlab.lab.tables.eligibility import NotEligible, estimates
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.chen2026.readings import READINGS
 from flatlab.stats.estimate import Array, Estimate
 from flatlab.stats.time_weights import Weight, shares, spread

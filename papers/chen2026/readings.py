@@ -1,6 +1,6 @@
 """chen2026: what its sentences leave open, and what its text says for one way to take them."""
 
-from flatlab.lab.claims.reading import Reading
+from flatlab.lab.claims import Reading
 
 READINGS = {
     "loss": Reading(

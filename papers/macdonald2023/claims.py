@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from flatlab.core.schema import EVIDENCE, OWN, REDUCED
-from flatlab.lab.claims.result_tables import ResultTables
 from flatlab.lab.tables.eligibility import require
-from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.lab.tables.selection import INTERPOLATES
 from flatlab.papers.macdonald2023.claims_training import CLAIMS
 from flatlab.stats.estimate import Estimate, over_seeds

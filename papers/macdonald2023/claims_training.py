@@ -12,11 +12,10 @@ from typing import Any
 
 import xarray as xr
 
-from flatlab.lab.claims.registry import Claims
-from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.claims import Claims
 from flatlab.lab.tables.columns import Time
 from flatlab.lab.tables.eligibility import estimate, estimates, require, unless_missing
-from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.lab.tables.selection import END, first, until_stop
 from flatlab.papers.macdonald2023._frequencies import (
     ACTIVATIONS,

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from flatlab.lab.claims.registry import Claims
-from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.claims import Claims
 from flatlab.lab.tables.columns import Column
 from flatlab.lab.tables.eligibility import FEWEST_FOR_CORRELATION, NotEligible, require, too_few
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.petzka2021.measures import AFTER, GAP, GRID, MEASURES, RESCALED
 from flatlab.papers.petzka2021.readings import READINGS
 from flatlab.stats.correlation import Correlations

@@ -210,7 +210,7 @@ TABLE = "table checkpoints/*.pt --model mine:build"
         ("plot table.zarr.zip sweep mls --along lrs", "no hyper-parameter 'lrs'"),
         ("plot table.zarr.zip", "files and then what to draw"),
         ("plot small-steps.zarr.zip layers mls", "no 'mls' to draw"),
-        ("plot small-steps.zarr.zip matrix mls", "of reports draw layers"),
+        ("plot small-steps.zarr.zip matrix mls", "for reports use"),
     ],
 )
 def test_other_wrong_input_is_told_in_a_sentence(here, refusal, command, sentence):

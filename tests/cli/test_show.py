@@ -60,10 +60,10 @@ LISTED = {
         *("mlp-grid (grid, paper)", "100 mlp networks on fashion-mnist", "!representativeness")
     ],
     "--keys": [
-        *("Keys of a grid", "Keys of a zoo", "momentum", "number >= 0 < 1", "drop_above"),
-        *("size_at_most", "folder or list of"),
+        *("Keys of kind grid", "Keys of kind networks", "momentum", "number >= 0 < 1"),
+        *("drop_above", "size_at_most", "folder or list of"),
     ],
-    "mlp-grid --keys": ["Keys of a grid", "!Keys of a zoo"],
+    "mlp-grid --keys": ["Keys of kind grid", "!Keys of kind networks"],
 }
 
 

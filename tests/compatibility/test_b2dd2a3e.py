@@ -111,7 +111,7 @@ def test_figures_are_drawn_from_its_tables_as_they_were(study, number):
 
 
 def test_claims_are_judged_as_they_were(study):
-    from flatlab.lab.claims.verify import verify
+    from flatlab.lab.claims import verify
 
     planned()
     verdicts = json.loads(json.dumps(verify("narrow_fig1", tables_of(["narrow-grid"]))))

@@ -11,12 +11,12 @@ from PIL import Image
 from scipy import ndimage, stats
 from torch.nn import functional
 
-from flatlab.core.schema import PlanError, convert, plain
+from flatlab.core.schema import PlanError, convert
 from flatlab.data import DataError, corruptions, load
 from flatlab.data._tensors import prepare
 from flatlab.data.corruptions import MADE, corrupted
 from flatlab.data.corruptions import images as of_images
-from flatlab.lab.kinds._sections import Corrupted, Measure
+from flatlab.lab.kinds._sections import Measure
 from tests.lab.train.packs import images
 from tests.refusals import refusal
 
@@ -51,11 +51,8 @@ class TestAll:
         assert np.array_equal(found, other) == (name not in RANDOM)
         assert not np.allclose(found, x, atol=1e-3)
         assert np.array_equal(x, smooth(4))
-
-    @pytest.mark.parametrize("name", MADE)
-    def test_images_of_any_size_with_or_without_colours_are_corrupted(self, name):
-        for shape in ((3, 8, 8), (8, 8), (1, 28, 28), (3, 20, 33)):
-            found = corrupted(np.random.default_rng(0).random((3, *shape)), name, 3)
+        for shape in ((8, 8), (1, 28, 28), (3, 20, 33)):
+            found = corrupted(np.random.default_rng(0).random((3, *shape)), name, severity)
             assert found.shape == (3, *shape)
             assert np.isfinite(found).all()
 
@@ -66,12 +63,6 @@ class TestAll:
         distances = [np.abs(corrupted(x, name, each) - x).mean() for each in SEVERITIES]
         assert distances == sorted(distances)
         assert distances[4] > 1.5 * distances[0]
-
-    @pytest.mark.parametrize("name", sorted({*MADE} - {*NOISE, "snow", "fog", "brightness"}))
-    def test_a_constant_image_stays_as_it_is_but_for_noise_and_weather(self, name):
-        x = np.full((2, 3, 32, 32), 0.6)
-        x[:, 1] = 0.2
-        assert np.abs(corrupted(x, name, 5) - x).max() < (0.02 if "jpeg" in name else 1e-6)
 
     def test_samples_that_are_no_images_are_refused(self):
         with pytest.raises(DataError, match=r"^fog is for images, but these data are none; leave"):
@@ -306,17 +297,6 @@ class TestSets:
             expected = corrupted(clean, name, 1)
             assert np.array_equal(inputs[2 * number : 2 * number + 2], expected * 16)
 
-    def test_the_last_corruption_has_what_is_left(self):
-        whole, part = (made(load("digits"), size=size) for size in (42, 40))
-        assert [len(each) for each in part] == [40, 40]
-        for ours, all_ in zip(part, whole, strict=True):
-            assert np.array_equal(ours, all_[:40])
-
-    def test_only_the_chosen_classes_and_corruptions_are_there(self):
-        inputs, labels = made(load("digits"), [3, 8], corruptions=["contrast"], size=20)
-        assert len(inputs) == 20
-        assert set(labels.tolist()) == {3, 8}
-
     def test_they_are_scaled_as_the_test_images_are(self):
         raw = load("digits")
         identity = raw["test_inputs"].values[:9].astype(float), raw["test_labels"].values[:9]
@@ -360,6 +340,8 @@ def cifar10():
 class TestPublished:
     def test_published_images_are_read_with_their_labels(self, published):
         options = {"source": "published", "severity": 2}
+        _, chosen = made(cifar10(), [3, 0], folder=published, size=45, **options)
+        assert set(chosen.tolist()) == {0, 3}
         inputs, labels = made(cifar10(), folder=published, size=60, **options)
         assert inputs.shape == (60, 3, 32, 32)
         assert (labels.reshape(15, 4) == [3, 1, 0, 3]).all()
@@ -367,11 +349,6 @@ class TestPublished:
             pixels = np.load(published / "CIFAR-10-C" / f"{name.replace('-', '_')}.npy")[4:8]
             part = inputs[4 * number : 4 * number + 4].transpose(0, 2, 3, 1)
             assert part == pytest.approx(pixels.astype(float), abs=1e-12)
-
-    def test_classes_are_chosen_by_the_published_labels(self, published):
-        options = {"source": "published", "corruptions": ["fog"], "size": 3}
-        _, labels = made(cifar10(), [3, 0], folder=published, **options)
-        assert sorted(labels.tolist()) == [0, 3, 3]
 
     @pytest.mark.parametrize("name", ["frost", "labels"])
     def test_a_file_that_is_missing_or_damaged_is_named(self, name, published):
@@ -404,12 +381,6 @@ MEASURE = {
 
 
 class TestDeclarations:
-    def test_every_corruption_that_can_be_made_may_be_named(self):
-        names = [*MADE, "frost"]
-        content = {"corruptions": names, "severity": 5, "size": 9, "source": "published"}
-        record = convert(content, Corrupted, "")
-        assert plain(record)["corruptions"] == names
-
     @pytest.mark.parametrize(
         ("change", "family", "sentence"),
         [

@@ -16,7 +16,7 @@ from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.derivatives.per_sample import memory
 from flatlab.families import capacity
 from flatlab.lab.train.initializations import draw
-from flatlab.measuring import zoo as _measure_zoo
+from flatlab.measuring.networks import _row
 from flatlab.networks import build, seeded
 
 
@@ -153,24 +153,24 @@ HARMLESS = [
 ]
 
 
-def candidate(error):
-    def make():
+def failing(error):
+    def measure(about):
         raise error
 
-    return _measure_zoo.LazyNetwork("a", "test_vit", make)
+    return _row("a", measure)
 
 
 @pytest.mark.parametrize("error", FATAL, ids=lambda error: str(error)[:30])
-def test_a_zoo_ends_where_a_gpu_fails_which_no_later_network_would_survive(error):
+def test_measuring_ends_where_a_gpu_fails_which_no_later_network_would_survive(error):
     with pytest.raises(type(error)):
-        _measure_zoo._measured(candidate(error), {"families": {}}, "cpu")
+        failing(error)
 
 
 @pytest.mark.parametrize("error", HARMLESS, ids=lambda error: str(error)[:30])
 def test_other_errors_are_those_of_one_network(error):
-    values, about = _measure_zoo._measured(candidate(error), {"families": {}}, "cpu")
-    assert values == {}
-    assert str(error)[:20] in about["failure"]
+    row = failing(error)
+    assert row[0] == {}
+    assert str(error)[:20] in row[1]["failure"]
 
 
 def test_a_gpu_that_fails_is_no_reason_to_leave_families_out(monkeypatch):

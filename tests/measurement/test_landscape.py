@@ -67,7 +67,7 @@ def test_a_plane_has_its_three_networks_where_it_says():
 def test_random_directions_are_normalized_by_filters():
     model, x, labels = small("lenet")
     model[0].weight.data[1] = 0  # a filter without length does not move
-    from flatlab.api.directions import random_direction
+    from flatlab.api.landscape import random_direction
 
     direction = random_direction(model, torch.Generator().manual_seed(3))
     for name, weight in model.named_parameters():

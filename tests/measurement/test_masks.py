@@ -94,35 +94,6 @@ def test_spectra_are_of_the_mean_over_all_positions(kind, size):
         assert spectrum.sel(matrix=name).values == pytest.approx(expected, rel=1e-9), name
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("size", [1, None])
-def test_traces_and_relative_flatness_are_of_the_mean_over_all_positions(kind, size):
-    case = Case(kind)
-    how = {"flatness": ["traces"], "hessian_traces": "exact", "batch_size": size}
-    report = case.measured("flatness", **how)
-    trace = float(case.stack.hessian().trace())
-    assert float(report["hessian_trace"]) == pytest.approx(trace, rel=1e-9)
-    if kind not in ("forecasts", "piecewise"):
-        return
-    kappa = case.measured("flatness", batch_size=size)["kappa_trace"].values
-    layers = [case.model.first, case.model.last]
-    assert kappa == pytest.approx([relative_flatness(case, layer) for layer in layers], rel=1e-9)
-
-
-def relative_flatness(case, layer):
-    """sum_{s,t} <w_s, w_t> Tr H_{s,t}, from the whole Hessian."""
-    start = 0
-    for parameter in case.model.parameters():
-        if parameter is layer.weight:
-            break
-        start += parameter.numel()
-    rows, columns = layer.weight.shape
-    here = slice(start, start + rows * columns)
-    hessian = case.stack.hessian()[here, here].view(rows, columns, rows, columns)
-    traces = hessian.diagonal(dim1=1, dim2=3).sum(-1)
-    return float((traces * (layer.weight @ layer.weight.T)).sum().detach())
-
-
 @pytest.mark.parametrize("kind", ["forecasts", "piecewise"])
 def test_margins_and_noise_are_of_all_positions(kind):
     case = Case(kind)

@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import flatlab
 from flatlab.core.store import load_dataset
+from flatlab.derivatives.checks import derivative_check
 from tests.refusals import refused
 
 STEPS, LOSS = 13, "cross-entropy"
@@ -150,12 +151,10 @@ def test_without_families_the_largest_eigenvalue_of_few_samples_is_measured():
 
 
 def test_derivatives_are_checked_once(monkeypatch):
-    from flatlab.measuring import preflight as _checked
-
     x, y = data()
-    checks, check = [], _checked.check_derivatives
-    noted = lambda *given: checks.append(1) or check(*given)  # noqa: E731
-    monkeypatch.setattr(_checked, "check_derivatives", noted)
+    checks, copied = [], derivative_check.double_copy
+    noted = lambda model: checks.append(1) or copied(model)  # noqa: E731
+    monkeypatch.setattr(derivative_check, "double_copy", noted)
     model = network().double()
     tracker = flatlab.Tracker(model, x, y, every=1, loss=LOSS)
     with torch.no_grad():
@@ -166,7 +165,7 @@ def test_derivatives_are_checked_once(monkeypatch):
         model[0].weight.copy_(weight)
     for step in (1, 2, 3):
         tracker(step)
-    assert len(checks) == 2
+    assert len(checks) == 1
     missing = tracker.table.largest_eigenvalue.isnull().values.flatten()
     assert missing.tolist() == [True] + [False] * 3
 

@@ -9,6 +9,7 @@ from torch import nn
 
 import flatlab
 from flatlab.data import DataError
+from flatlab.networks import _timm
 from flatlab.networks._files import load_state
 from tests.refusals import refusal, refused
 
@@ -80,3 +81,15 @@ def test_all_families_are_those_that_can_be_had(tmp_path):
     assert "geometry" in found.families
     assert "hessian: the sharpness of a loss needs targets" in found.left_out
     refused("unknown", flatlab.measure, made().eval(), x, families="al")
+
+
+def test_networks_by_pattern_and_list(tmp_path):
+    assert _timm.wanted(["test_vit.*", "resnet18"], tmp_path)[0] == "resnet18"
+    assert len(_timm.wanted(["test_vit.*", "resnet18"], tmp_path)) > 1
+    with pytest.raises(DataError, match=r"no \.safetensors files"):
+        _timm.wanted("folder", tmp_path)
+
+
+def test_networks_that_cannot_be_built_say_why():
+    with pytest.raises(DataError, match=r"vit_nothing cannot be built: .*nknown model"):
+        _timm.build("vit_nothing")

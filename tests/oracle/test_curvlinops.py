@@ -38,18 +38,3 @@ def test_largest_eigenvalues_are_those_of_their_matrices(kind, activation, mlp, 
     if kind == "mse":  # 2 / N of the sharpness
         trace = WIDTHS[-1] / 2 * float(matrix.trace())
         assert flatlab.measure(model, x).sharpness.item() == pytest.approx(trace, rel=EXACT)
-
-
-@pytest.mark.parametrize("activation", ["relu", "tanh"])
-def test_traces_of_the_loss_hessian_are_those_of_its_matrix(activation, mlp, normal):
-    model, x = mlp(WIDTHS, seed=3, activation=activation), normal(SAMPLES, WIDTHS[0])
-    labels = torch.arange(SAMPLES) % WIDTHS[-1]
-    parameters, loss = list(model.parameters()), nn.CrossEntropyLoss()
-    operator = curvlinops.HessianLinearOperator(model, loss, parameters, [(x, labels)])
-    matrix = (operator @ torch.eye(operator.shape[1], dtype=torch.float64)).detach()
-    found = flatlab.measure(
-        model, x, labels, families=["flatness"], loss="cross-entropy", flatness=["traces"]
-    )
-    assert found.hessian_trace.item() == pytest.approx(float(matrix.trace()), rel=EXACT)
-    own = matrix.diagonal()[: parameters[0].numel()].sum()
-    assert found.hessian_trace_per_layer[0].item() == pytest.approx(float(own), rel=EXACT)

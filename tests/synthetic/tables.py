@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from flatlab.lab.claims import Claim, ResultTables
+from flatlab.lab.claims import Claim
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.stats import Verdict
 
 Columns = Mapping[str, np.ndarray]

@@ -74,7 +74,6 @@ def drawn(
 
     accuracy: the relative standard error wanted, due to the directions.
     of: quantities of the network that must reach it.
-    progress: show a bar.
     The others are those of `squares_along`.
     """
     how: dict[str, Any] = {"adaptive": adaptive, "size": size, "seed": seed}
@@ -129,13 +128,9 @@ def squares_along(
 ) -> DirectionalSquares:
     """Some rounds of directions: a forward pass of each batch, a backward pass for each direction.
 
-    model: maps (batch, ...) to (batch, N), each sample on its own.
-    inputs: (samples, ...), with the model's dtype and on its device.
     findings: of `checked_findings`.
     rounds: their numbers, which determine the directions.
     adaptive: also the sums weighted by theta^2.
-    size: samples at a time.
-    seed: of the signs.
     tick: called with the samples of each backward pass.
     """
     parts = []

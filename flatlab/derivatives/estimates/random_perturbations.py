@@ -29,14 +29,9 @@ def loss_changes(
 ) -> Tensor:
     """L(theta + d) - L(theta) with d ~ N(0, rho^2 diag(theta^2)): (samples, draws), float64.
 
-    model: the network.
-    inputs: (samples, ...).
-    targets: (samples, N).
     rho: size of the changes, relative to the weights.
     draws: of d.
     seed: of the draws.
-    size: samples at a time.
-    progress: show a bar.
 
     Each entry is the mean over d and -d, which removes odd orders in d, the first in particular.
     Weights are multiplied by 1 + rho e. Two networks of the same shapes get the same e from a seed,
@@ -101,8 +96,6 @@ def random_gauss_newton(
     tick: Callable[[], None] = lambda: None,
 ) -> tuple[Tensor, Tensor]:
     """Unbiased estimates of both sums, averaged over the samples: (1, probes) each.
-
-    tick: called after each backward pass.
 
     With random signs s, one for each sample and output, the expected square of the derivative of
     <s, f> is the sum: one backward pass for all samples and outputs of a chunk.

@@ -83,7 +83,6 @@ def random_trace(
     like: of the type and device of vectors.
     count: M.
     accuracy: wanted.
-    seed: of the signs.
     held: bytes that vectors may take; Hutch++ holds `ROUND` of them.
 
     The first signs serve the mean of Hutchinson, and say what Hutch++ would leave: of half of the

@@ -44,15 +44,6 @@ class FeatureMaps:
     model: the network, each sample on its own.
     modules: the layers by name, in the order in which x^l is returned.
     unchanged: of these, layers whose input is x itself, so that A^l v = v.
-
-    >>> import torch
-    >>> from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
-    >>> model = torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 1))
-    >>> _ = torch.nn.init.eye_(model[0].weight)
-    >>> maps = FeatureMaps(model, {"1": model[1]})
-    >>> x, v = torch.tensor([[3.0, 4.0]]), torch.tensor([[[1.0, 2.0]]])
-    >>> maps(x)[0].tolist(), maps.along(x, v)[0].tolist()  # x^2, and A^2 v
-    ([[3.0, 4.0]], [[[1.0, 2.0]]])
     """
 
     def __init__(
@@ -144,7 +135,6 @@ def jacobians_of_outputs(
 ) -> tuple[dict[str, Tensor], Tensor, set[str]]:
     """J^l of each layer, (samples, N, M_l), J, and the layers whose input is x itself.
 
-    model: the network, each sample on its own.
     x: (samples, ...).
     modules: the layers, by name.
     """

@@ -5,15 +5,16 @@ iteration, which bounds its own error, and the ascent of chen2026, whose slope o
 another quantity and can exceed the norm.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from flatlab.core.errors import MeasureError
+from flatlab.derivatives.per_sample.hooks import pulled_back
 from flatlab.derivatives.per_sample.memory import held_while
 
 Function = Callable[[Tensor], Tensor]
@@ -25,57 +26,74 @@ ROUNDING = 8.0
 SETTLED = 1e-6
 """Relative changes of a value that may be rounding."""
 
-KEPT: dict[str, Any] = {"retain_graph": True, "materialize_grads": True}
+
+class PathJacobian:
+    """J of each sample in what lies at some edges of a graph, as two linear maps.
+
+    J v is the derivative of the linear map u -> J^T u: a second backward pass, which more
+    operations support than a forward derivative, and which does not evaluate f again.
+    """
+
+    def __init__(
+        self,
+        outputs: Tensor,
+        edges: Sequence[Any],
+        dual: Tensor,
+        pulled: Sequence[Tensor],
+        tick: Callable[[], None] = lambda: None,
+    ) -> None:
+        """outputs: (samples, N).  edges: whose derivatives J has.  pulled: J^T dual at them."""
+        self.outputs, self.edges, self.dual, self.pulled = outputs, edges, dual, pulled
+        self.tick = tick
+
+    def transposed_times(self, u: Tensor) -> Tensor:
+        """J^T u: (samples, N) -> (samples, M)."""
+        self.tick()
+        rows = pulled_back(self.outputs, self.edges, u)
+        return torch.cat([row.reshape(len(u), -1) for row in rows], 1)
+
+    def times(self, v: Tensor) -> Tensor:
+        """J v: (samples, M) -> (samples, N)."""
+        self.tick()
+        parts = v.split([pulled.numel() // len(v) for pulled in self.pulled], 1)
+        moving = [(p, w.view_as(p)) for p, w in zip(self.pulled, parts, strict=True)]
+        moving = [(p, w) for p, w in moving if p.requires_grad]
+        if not moving:  # the outputs do not depend on it
+            return torch.zeros_like(self.outputs)
+        along, weights = zip(*moving, strict=True)
+        flags = {"retain_graph": True, "materialize_grads": True}
+        (forth,) = torch.autograd.grad(along, self.dual, weights, **flags)
+        return forth.detach()
 
 
-class LinearMaps(Protocol):
-    """J of each sample as two linear maps: (samples, M) -> (samples, N) and back."""
-
-    outputs: Tensor
-
-    def transposed_times(self, u: Tensor) -> Tensor: ...
-
-    def times(self, v: Tensor) -> Tensor: ...
-
-
-class Jacobian:
-    """J = df/dx of each sample as two linear maps, on graphs that are built once.
+class Jacobian(PathJacobian):
+    """J = df/dx of each sample, on graphs that are built once.
 
     function: (samples, ...) -> (samples, N), each row of its own sample.  x: (samples, ...).
     step: of differences of outputs, relative to |x|, in place of a second backward pass.
-    J v is the derivative of the linear map u -> J^T u: a second backward pass, which more
-    operations support than a forward derivative, and which does not evaluate f again.
     """
 
     def __init__(self, function: Function, x: Tensor, step: float | None = None) -> None:
         self.x, self.function, self.step = x.detach().requires_grad_(), function, step
         with sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
-            self.outputs = function(self.x.clone())  # f may change its argument in place
-            self.dual = torch.zeros_like(self.outputs, requires_grad=True)
+            outputs = function(self.x.clone())  # f may change its argument in place
+            dual = torch.zeros_like(outputs, requires_grad=True)
             flags = {"create_graph": True, "materialize_grads": True}
             try:
-                (self.pulled,) = torch.autograd.grad(self.outputs, self.x, self.dual, **flags)
+                pulled = torch.autograd.grad(outputs, self.x, dual, **flags)
             except RuntimeError as error:
                 raise MeasureError(f"no derivative with respect to the inputs: {error}") from None
-
-    def transposed_times(self, u: Tensor) -> Tensor:
-        """J^T u: (samples, N) -> (samples, M)."""
-        (back,) = torch.autograd.grad(self.outputs, self.x, u, **KEPT)
-        return back.flatten(1)
+        super().__init__(outputs, [self.x], dual, pulled)
 
     def times(self, v: Tensor) -> Tensor:
-        """J v: (samples, M) -> (samples, N)."""
-        if self.step is not None:
-            lengths = v.norm(dim=1, keepdim=True)
-            length = self.step * (float(self.x.detach().norm()) or 1.0)
-            change = length * (v / lengths.where(lengths > 0, 1)).view_as(self.x)
-            with torch.no_grad():
-                above, below = self.function(self.x + change), self.function(self.x - change)
-            return (above - below) / (2 * length) * lengths
-        if not self.pulled.requires_grad:  # f does not depend on x
-            return torch.zeros_like(self.outputs)
-        (forth,) = torch.autograd.grad(self.pulled, self.dual, v.view_as(self.x), **KEPT)
-        return forth.detach()
+        if self.step is None:
+            return super().times(v)
+        lengths = v.norm(dim=1, keepdim=True)
+        length = self.step * (float(self.x.detach().norm()) or 1.0)
+        change = length * (v / lengths.where(lengths > 0, 1)).view_as(self.x)
+        with torch.no_grad():
+            above, below = self.function(self.x + change), self.function(self.x - change)
+        return (above - below) / (2 * length) * lengths
 
 
 @dataclass(frozen=True)
@@ -97,7 +115,7 @@ class Norms:
 
 
 def largest_singular_values(
-    jacobian: LinearMaps,
+    jacobian: PathJacobian,
     tolerance: float = 1e-3,
     most: int = 30,
     seed: int = 0,
@@ -115,7 +133,6 @@ def largest_singular_values(
     in_the_mean: stop when the mean over the samples changes by less than the tolerance.
     by_residual: the residual itself must be within the tolerance, not the error that follows, and
         the value must have settled to the square of the tolerance for two iterations.
-    tick: called after each iteration.
 
     With r the relative residual and g the relative distance to the second Ritz value, the error is
     at most about min(r, r^2/g). Because early Ritz values may miss larger ones, the value must also
@@ -233,7 +250,6 @@ def secant_slopes(
     lr: learning rate of Adam.
     steps: of Adam.
     seed: of the start.
-    tick: called after each step.
 
     This slope of a secant exceeds ||J||_2 if f is steeper elsewhere, and is smaller if d is long
     and f bends. Source: chen2026 Eq. 58; the defaults are those of the authors' code.

@@ -10,13 +10,13 @@ import scipy.sparse.linalg
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.autograd.graph import get_gradient_edge
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from flatlab.core.errors import MeasureError
-from flatlab.derivatives.jacobians.golub_kahan import KEPT, largest_singular_values
+from flatlab.derivatives.jacobians.golub_kahan import PathJacobian, largest_singular_values
 from flatlab.derivatives.per_sample.convolution import CONVOLUTIONS, padded
-from flatlab.derivatives.per_sample.hooks import pulled_back, recorded
+from flatlab.derivatives.per_sample.hooks import recorded
 from flatlab.derivatives.per_sample.probe import Findings, reading, run
 from flatlab.derivatives.second_order.second_pass import SecondPass
 
@@ -119,41 +119,6 @@ MOST = 100
 """Iterations of Golub and Kahan."""
 
 
-class PathJacobian:
-    """J of each sample in what lies at some edges of a graph, as two linear maps.
-
-    J v is the derivative of the linear map u -> J^T u, as in `golub_kahan.Jacobian`.
-    """
-
-    def __init__(
-        self,
-        outputs: Tensor,
-        edges: Sequence[GradientEdge],
-        dual: Tensor,
-        pulled: Sequence[Tensor],
-        tick: Callable[[], None],
-    ) -> None:
-        """outputs: (samples, N).  edges: whose derivatives J has.  pulled: J^T dual at them."""
-        self.outputs, self.edges, self.dual, self.pulled = outputs, edges, dual, pulled
-        self.tick = tick
-
-    def transposed_times(self, u: Tensor) -> Tensor:
-        self.tick()
-        rows = pulled_back(self.outputs, self.edges, u)
-        return torch.cat([row.reshape(len(u), -1) for row in rows], 1)
-
-    def times(self, v: Tensor) -> Tensor:
-        self.tick()
-        parts = v.split([pulled.numel() // len(v) for pulled in self.pulled], 1)
-        moving = [(p, w.view_as(p)) for p, w in zip(self.pulled, parts, strict=True)]
-        moving = [(p, w) for p, w in moving if p.requires_grad]
-        if not moving:  # the outputs do not depend on it
-            return torch.zeros_like(self.outputs)
-        along, weights = zip(*moving, strict=True)
-        (forth,) = torch.autograd.grad(along, self.dual, weights, **KEPT)
-        return forth.detach()
-
-
 @dataclass(frozen=True)
 class NormsOfLayers:
     """Largest singular values, relative residuals |J v - sigma u| / sigma: (samples, 1 + layers).
@@ -178,14 +143,10 @@ def norms_of_layers(
 ) -> NormsOfLayers:
     """||J||_2 and ||J^l||_2 by Golub-Kahan bidiagonalization, stopped on its residual.
 
-    model: maps (batch, ...) to (batch, N), each sample on its own.
-    inputs: (samples, ...), with the model's dtype and on its device.
     findings: of `checked_findings`.
     layers: those wanted, of `findings.layers`.
     residual: wanted.
-    size: samples at a time.
     seed: of the start of the last layer.
-    tick: called at each product.
 
     From the last layer to the first, each starts from the left singular vector of the one behind
     it, which is a similar direction of the outputs, and from a part of a random one.

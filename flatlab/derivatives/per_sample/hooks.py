@@ -150,11 +150,8 @@ def generic_squares(
 
     The sums are over the outputs k, `outputs_at_a_time`, and the numbers j of a parameter.
 
-    model: the network.
-    inputs: (samples, ...).
     names: of the parameters.
     modules: layers that are given copies of their inputs, as where they are recorded.
-    tick: called after each block of outputs of a sample.
     """
     if not names:
         return {}

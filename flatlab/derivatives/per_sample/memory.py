@@ -90,7 +90,6 @@ def accuracy_of(
     """The relative standard error wanted; None: exact.
 
     accuracy: the option of a family.
-    findings: what rules cover.
     """
     if accuracy == "auto":
         return None if fits(findings, inputs, budget) else AFFORDABLE

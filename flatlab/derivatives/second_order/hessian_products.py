@@ -32,7 +32,6 @@ def hessian_product(
 
     model: the network; theta is the vector of its trainable parameters.
     batches: inputs (samples, ...) and targets (samples, N); weighted by their numbers of samples.
-    loss: of a sample.
     step: of differences of gradients instead, relative to |theta|; None: a second backward pass.
     """
     theta, samples = trainable(model), sum(len(inputs) for inputs, _ in batches)

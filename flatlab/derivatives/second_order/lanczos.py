@@ -338,7 +338,6 @@ def quadrature(
     like: (n), whose precision and device are taken.
     probes: random starts v; the mean of f(A) over them, v^T f(A) v / n, estimates its trace / n.
     steps: of each, at most; a quadrature is exact for polynomials up to degree 2 steps - 1.
-    seed: of the signs.
 
     A start with a product that is not finite has nodes NaN.
     """

@@ -75,15 +75,10 @@ def layer_curvatures(
 ) -> Iterator[dict[str, tuple[Tensor, Tensor]]]:
     """For a few samples at a time: x (samples, m) and H^z (samples, d, d) of each layer.
 
-    model: the network.
-    inputs: (samples, ...).
     modules: linear layers by name, for which `ineligible_layers` has no reason.
     targets: (samples, N), needed where the network behind a layer is curved; None: `MeasureError`
         there.
-    loss: of a sample.
-    size: samples at a time.
     twice: whether a second backward pass is right; if not, `MeasureError` where one is needed.
-    tick: called after each layer.
     """
     for start in range(0, len(inputs), size):
         here = slice(start, start + size)

@@ -155,7 +155,6 @@ def gradient_rows(matrix: str, model: nn.Module, batches: Batches, loss: Loss) -
     matrix: `empirical-fisher`, `gauss-newton` or `fisher`.
     model: the network, which maps each sample on its own.
     batches: inputs (samples, ...) and targets (samples, N).
-    loss: of a sample.
     """
     rows, samples = [], sum(len(inputs) for inputs, _ in batches)
     for inputs, targets in batches:

@@ -89,17 +89,10 @@ def hessian_traces(
 ) -> Traces:
     """Of the mean loss (the sum for a loss that is one) of a network in evaluation mode.
 
-    model: the network.
-    inputs: (samples, ...).
-    targets: (samples, N).
-    loss: of a sample.
     findings: of `probe`, whose layers have traces.
     how: `exact`, `random`, or `auto`: exact where the network is piecewise linear or has few
         parameters.
     probes: random signs, where it is not exact.
-    seed: of the signs.
-    size: samples at a time.
-    progress: show a bar.
     step: of differences of gradients in place of a second backward pass.
     accuracy: a relative standard error, until which signs are drawn: of outputs where the network
         is piecewise linear, otherwise of parameters; None: as the options before say.

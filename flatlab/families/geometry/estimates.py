@@ -95,7 +95,6 @@ def estimated(
 ) -> tuple[dict[str, Tensor], Findings, bool, dict[str, Any]]:
     """All quantities that can be estimated, what rules cover, whether all is finite, and notes.
 
-    findings: of `probe`.
     loss: whose Hessian relative flatness would use.
     accuracy: relative standard error wanted of S and G, of the directions.
     """

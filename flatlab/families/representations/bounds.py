@@ -73,7 +73,6 @@ def smallest_values(
     """sigma_min(J^l), zero where J^l has not full column rank: (samples, layers), float64.
 
     Only layers with at most as many inputs as there are outputs are differentiated.
-    size: samples at a time; None: as many as fit.
     """
     widths = dict(zip(maps.modules, (each.shape[1] for each in maps(inputs[:1])[:-1]), strict=True))
     narrow = {n: m for n, m in maps.modules.items() if widths[n] <= findings.outputs}

@@ -56,7 +56,6 @@ def collapse_within(
     """Tr(Sigma_W Sigma_B^+) / K of each layer: (layers,).
 
     maps: the layers are read one after the other where their inputs together are many.
-    size: samples at a time.
     memory: of the same samples; keeps the value of x itself, which does not depend on weights.
     """
     eps = torch.finfo(classes.inputs.dtype).eps
@@ -96,10 +95,7 @@ def _within(x: Tensor, classes: Classes, eps: float) -> Tensor:
 
 
 def linear_shares(maps: FeatureMaps, classes: Classes, size: int) -> dict[str, Tensor]:
-    """What A^l at the mean input of a class explains, of each layer: (layers,).
-
-    size: samples at a time.
-    """
+    """What A^l at the mean input of a class explains, of each layer: (layers,)."""
     inputs, eps = classes.inputs, torch.finfo(classes.inputs.dtype).eps
     centres = classes.means(inputs.flatten(1)).view(-1, *inputs.shape[1:])
     chunks = list(zip(inputs.split(size), classes.numbers.split(size), strict=True))

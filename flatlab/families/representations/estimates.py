@@ -235,7 +235,6 @@ def largest(
 
     starts: of the iterations, (samples, M_l) of each layer.
     accuracy: relative to the mean.
-    progress: show a bar.
     """
     columns = []
     others = len(maps.modules) - len({*maps.modules} & {*maps.unchanged})

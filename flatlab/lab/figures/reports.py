@@ -336,8 +336,9 @@ def draw(fig: Any, frame: pd.DataFrame, kind: Kind, title: str) -> None:
     width = int(LETTERS_PER_INCH * fig.get_figwidth() / columns * 0.9)
     for ax, (key, rows) in zip(axes, parts, strict=False):
         names = [str(key[n]) for n in varying]
-        words = (labels_of([name]).get(name, name).replace("_", " ") for name in names)
-        ax.set_title(textwrap.fill(" of ".join(words), width), loc="left")
+        labels = labels_of(names)
+        words = " of ".join(labels.get(name, name.replace("_", " ")) for name in names)
+        ax.set_title(textwrap.fill(words, width), loc="left")
         ax.grid(alpha=0.5, lw=0.4)
         kind.draw(ax, rows, frame)
     _legend(fig, {} if kind.by == ("report",) else _colors(frame), frame, title)

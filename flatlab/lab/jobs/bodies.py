@@ -91,7 +91,7 @@ def draw(job: RunningJob) -> None:
 
 def verify(job: RunningJob) -> None:
     """Test what a paper claims about one figure."""
-    from flatlab.lab.claims.verify import verify
+    from flatlab.lab.claims import verify
 
     target = f"{job.wildcards.paper}_{job.wildcards.figure}"
     job.save(verify(target, _loaded(job.params.tables, job.input.tables)))

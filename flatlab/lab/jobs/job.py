@@ -22,9 +22,8 @@ import xarray as xr
 from flatlab.core.paths import record_of
 from flatlab.core.store import hash_of, replace, save_dataset, save_json, save_weights
 from flatlab.core.studies import PACKAGE, user_studies
-from flatlab.lab.jobs.gpus import take_gpu
 from flatlab.lab.jobs.lock import Guard
-from flatlab.lab.jobs.memory import freeze, keep_freed_memory
+from flatlab.lab.jobs.memory import freeze, keep_freed_memory, take_gpu
 from flatlab.version import __version__
 
 HASHED = (".zarr.zip", ".safetensors")

@@ -306,22 +306,12 @@ def _sections_of(
         }
         return section([*source.parts(name), (location, changes)], VARYING[name])
 
-    (data, changes), (network, chosen), (training, options) = map(
-        of, ("data", "network", "training")
-    )
+    (data, _), (network, chosen), (training, _) = map(of, ("data", "network", "training"))
     mode, architecture = training.mode, chosen["networks", network.name]
     if mode == "default":
         mode = "batched" if architecture.narrow else literal("networks", network.name, "MODE")
-    return (
-        structs.replace(data, options=_joined(changes)),
-        structs.replace(network, options=architecture),
-        structs.replace(training, mode=mode, options=_joined(options)),
-    )
-
-
-def _joined(options: Mapping[Any, Strict]) -> dict[str, Any]:
-    """The options of several files as one section has them."""
-    return {key: value for each in options.values() for key, value in plain(each).items()}
+    network = structs.replace(network, options=architecture)
+    return data, network, structs.replace(training, mode=mode)
 
 
 def seed_blocks(blocks: object, location: str) -> list[tuple[int, ...]]:

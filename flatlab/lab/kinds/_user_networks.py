@@ -25,12 +25,11 @@ from flatlab.data._tensors import EVALUATED
 from flatlab.derivatives.per_sample.memory import BUDGET
 from flatlab.inputs.arguments import Arguments
 from flatlab.inputs.files import parts_of_data
-from flatlab.inputs.loss_forms import Function
 from flatlab.inputs.losses import with_options
 from flatlab.inputs.prepare import made_ready
 from flatlab.lab.kinds import RunningJob
 from flatlab.lab.tables.runs import of_networks
-from flatlab.losses._base import Loss
+from flatlab.measuring.evaluate import evaluate
 from flatlab.measuring.networks import Values, measure_each
 from flatlab.measuring.quantity import SampleSet
 from flatlab.networks._files import load_state
@@ -238,16 +237,21 @@ def _check_classes(part: SampleSet, how: Measurement, name: str) -> None:
 def performance(
     network: nn.Module, parts: Mapping[str, SampleSet], how: Measurement, about: dict[str, Any]
 ) -> dict[str, np.ndarray]:
-    """Losses and errors on whole training and test sets."""
+    """Losses and errors on whole training and test sets, of positions where there are some."""
     described: dict[str, Any] = about["described"]
     loss = with_options(about["loss"], dict(how.options))
     values: dict[str, float] = {}
     for name, part in parts.items():
         if part.given is None:
             continue
-        evaluated = _on_part(network, part, loss, how)
-        values |= {f"{name}_{kind}": value for kind, value in evaluated.items()}
-        for kind in evaluated:
+        arguments = replace(how.arguments, samples=None)
+        ready = made_ready(network, part.inputs, part.given, loss, arguments)
+        of_part = evaluate(ready, EVALUATED[ready.samples.inputs.device.type], ready.model)
+        if "accuracy" in of_part:
+            of_part["accuracy"] *= 100
+            of_part["error"] = 100 - of_part["accuracy"]
+        values |= {f"{name}_{kind}": value for kind, value in of_part.items()}
+        for kind in of_part:
             words = f"mean {about['loss']} of" if kind == "loss" else f"{kind} on"
             units = "" if kind == "loss" else "%"
             long_name = f"{words} all {name} samples"
@@ -260,31 +264,3 @@ def performance(
     for each in described.values():
         each.setdefault("dims", [])
     return {name: np.array(value) for name, value in values.items()}
-
-
-@torch.no_grad()
-def _on_part(
-    network: nn.Module, part: SampleSet, given: Loss | Function, how: Measurement
-) -> dict[str, float]:
-    """The loss of a network on all samples; of classes also accuracy and error in %.
-
-    Of sequences and maps they are those of positions.
-    """
-    arguments = replace(how.arguments, samples=None)
-    ready = made_ready(network, part.inputs, part.given, given, arguments)
-    samples, loss, targets = ready.samples, ready.loss, ready.targets
-    labels = samples.labels if samples.position_labels is None else samples.position_labels
-    total, right, counted = 0.0, 0, 0
-    size = EVALUATED[samples.inputs.device.type]
-    for rows in torch.arange(len(samples.inputs)).split(size):
-        outputs = ready.model(samples.inputs[rows].clone())
-        total += float(loss.values(outputs, targets[rows].to(outputs)).sum())
-        if labels is not None:
-            scores = outputs.unflatten(1, (-1, ready.outputs.classes or outputs.shape[1]))
-            wanted = labels[rows].view(len(rows), -1)
-            right += int((scores.argmax(2) == wanted).sum())
-            counted += int((wanted >= 0).sum())
-    values = {"loss": total / (1 if loss.summed else len(samples.inputs))}
-    if counted:
-        values |= {"accuracy": 100 * right / counted, "error": 100 - 100 * right / counted}
-    return values

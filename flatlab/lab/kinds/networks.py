@@ -93,6 +93,8 @@ class DeclaredZoo(Strict, frozen=True, kw_only=True):
                 return f"test_sets.{name}", wrong[1]
             if name == CLEAN and not of_files:
                 return f"test_sets.{name}", "is that of the grid's data; choose another name"
+        if self.hyperparameters and isinstance(self, OfTimm):
+            return "hyperparameters", "are not known of networks of timm; leave it out"
         return None
 
 

@@ -140,7 +140,7 @@ def claims_code(paper: str) -> str:
     """The fingerprint of the code that judges the claims of a paper, which may have none."""
     claims = [f"flatlab.papers.{paper}.claims"]
     has_claims = path_of(f"papers/{paper}", "claims").is_file()
-    return fingerprint("flatlab.lab.claims.verify", *(claims if has_claims else []))
+    return fingerprint("flatlab.lab.claims", *(claims if has_claims else []))
 
 
 @functools.cache

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab.lab.claims.result_tables import ResultTables
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.KEY.claims import CLAIMS
 
 

@@ -1,9 +1,9 @@
 """Classifiers that others trained, from the files in which they published them.
 
-By layout: networks of `timm` and `torchvision` as state dictionaries, the former also as the .npz
-files of JAX that timm reads; `clip`, an image tower in the layout of OpenAI and OpenCLIP with a
-linear head on its normalized features, as of model soups; `bert`, a folder per network as Hugging
-Face's transformers write it. The libraries are imported where they are used.
+By layout: `jax`, the .npz files of networks that timm has; `clip`, an image tower in the layout of
+OpenAI and OpenCLIP with a linear head on its normalized features, as of model soups; `bert`, a
+folder per network as Hugging Face's transformers write it. The libraries are imported where they
+are used.
 """
 
 import importlib
@@ -54,7 +54,7 @@ def published_files(folder: Path, networks: str | Sequence[str], layout: str) ->
         paths = [path for path in paths if (path / "config.json").is_file()]
         what = f"folders with config.json, {' or '.join(BERT)} and vocab.txt"
     else:
-        endings = (*ENDINGS, ".npz") if layout == "timm" else ENDINGS
+        endings = (".npz",) if layout == "jax" else ENDINGS
         paths = [path for path in paths if path.suffix in endings]
         what = f"weights of networks ({', '.join(endings)})"
     if not paths:
@@ -66,20 +66,15 @@ def published_files(folder: Path, networks: str | Sequence[str], layout: str) ->
 def opened(path: Path, layout: str, architecture: str | None = None) -> Opened:
     """A network from its file; `DataError` if it does not fit.
 
-    architecture: its name in timm or torchvision.
+    architecture: of a network of JAX, its name in timm.
     """
     if layout == "clip":
         return _clip(path)
     if layout == "bert":
         return _bert(path), {}
     assert architecture
-    if layout == "torchvision":
-        return _torchvision(path, architecture)
     model = _timm.build(architecture)
-    if path.suffix == ".npz":
-        _from_jax(model, path)
-    else:
-        model = _timm.with_weights(model, path)
+    _from_jax(model, path)
     return model, _timm.configuration(model)
 
 
@@ -96,26 +91,6 @@ def _from_jax(model: Any, path: Path) -> None:
         raise DataError(f"{path} cannot be read as a network of JAX: {why}") from None
     if outputs != model.num_classes:
         raise DataError(f"{path} has {outputs} outputs, the network {model.num_classes}")
-
-
-def _torchvision(path: Path, architecture: str) -> Opened:
-    from torchvision import models
-
-    try:
-        model = models.get_model(architecture)
-        weights = models.get_model_weights(architecture)
-    except ValueError as error:
-        raise DataError(f"torchvision: {_timm.first_line(error)}") from None
-    shown = weights.DEFAULT.transforms()
-    (size,), (whole,) = shown.crop_size, shown.resize_size
-    configuration = {
-        "input_size": (3, size, size),
-        "crop_pct": size / whole,
-        "interpolation": shown.interpolation.value,
-        "mean": tuple(shown.mean),
-        "std": tuple(shown.std),
-    }
-    return _timm.with_weights(model, path).eval(), configuration
 
 
 class Normalize(nn.Module):

@@ -1,8 +1,8 @@
 """Networks that others released, from the files in which they published them: what zoos measure.
 
 An experiment of kind `networks` names the function `networks`, and its `arguments`: `networks`
-(patterns of names of files), `layout` (of the files, see `_published`), `architecture` (in timm or
-torchvision, where files do not say what they are), `described` (a file of JSON in their folder with
+(patterns of names of files), `layout` (of the files, see `_published`), `architecture` (in timm,
+of files of JAX, which do not say what they are), `described` (a file of JSON in their folder with
 hyper-parameters by network) and, of sentences, `labels` (what the outputs stand for, in order).
 """
 

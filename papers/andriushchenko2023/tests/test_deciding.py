@@ -5,7 +5,8 @@ import pytest
 from scipy.stats import kendalltau
 from sklearn.metrics import roc_auc_score
 
-from flatlab.lab.claims import ResultTables, verify
+from flatlab.lab.claims import verify
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.andriushchenko2023 import claims_released, fig7
 from flatlab.papers.andriushchenko2023._names import (
     BERT,

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 
 from flatlab.data import DataError
 from flatlab.networks import _published as published
@@ -24,18 +23,6 @@ def _seeded():
 
 def images(pixels, count=3):
     return torch.randn(count, 3, pixels, pixels)
-
-
-@pytest.mark.parametrize("ending", ["safetensors", "pt"])
-def test_a_state_dictionary_of_timm(ending, tmp_path):
-    model = _timm.build(VIT)
-    path = tmp_path / f"mine.{ending}"
-    save = save_file if ending == "safetensors" else torch.save
-    save(model.state_dict(), path)
-    found, configuration = published.opened(path, "timm", VIT)
-    x = images(160)
-    assert torch.equal(found(x), model(x))
-    assert configuration["input_size"] == (3, 160, 160)
 
 
 def as_jax(model):
@@ -80,7 +67,8 @@ def as_jax(model):
 def test_a_file_of_jax(tmp_path):
     model, path = _timm.build(VIT), tmp_path / "B_16-i1k.npz"
     np.savez(path, **as_jax(model))
-    found, _ = published.opened(path, "timm", VIT)
+    found, configuration = published.opened(path, "jax", VIT)
+    assert configuration["input_size"] == (3, 160, 160)
     x = images(160)
     torch.testing.assert_close(found(x), model(x))
 
@@ -89,26 +77,10 @@ def test_a_file_of_jax_with_another_head_is_not_half_read(tmp_path):
     path = tmp_path / "other.npz"
     np.savez(path, **as_jax(_timm.build(VIT, num_classes=7)))
     with pytest.raises(DataError, match=r"other\.npz has 7 outputs, the network 1000"):
-        published.opened(path, "timm", VIT)
+        published.opened(path, "jax", VIT)
     path.write_bytes(b"broken")
     with pytest.raises(DataError, match=r"other\.npz cannot be read as a network of JAX"):
-        published.opened(path, "timm", VIT)
-
-
-def test_a_state_dictionary_of_torchvision(tmp_path):
-    from torchvision import models
-
-    model = models.shufflenet_v2_x0_5().eval()
-    path = tmp_path / "mine.pth"
-    torch.save(model.state_dict(), path)
-    found, configuration = published.opened(path, "torchvision", "shufflenet_v2_x0_5")
-    x = images(224, 1)
-    assert torch.equal(found(x), model(x))
-    assert configuration["input_size"] == (3, 224, 224)
-    assert configuration["crop_pct"] == 224 / 256
-    assert configuration["mean"] == (0.485, 0.456, 0.406)
-    with pytest.raises(DataError, match=r"torchvision: .*nothing"):
-        published.opened(path, "torchvision", "nothing")
+        published.opened(path, "jax", VIT)
 
 
 def test_a_tower_of_clip_with_a_head(tmp_path):
@@ -179,20 +151,8 @@ def test_files_are_found_by_their_names(tmp_path):
         (tmp_path / name).touch()
     names = [path.name for path in published.published_files(tmp_path, ["model_*"], "clip")]
     assert names == ["model_0.pt", "model_1.pt"]
-    assert len(published.published_files(tmp_path, "folder", "timm")) == 3
+    assert len(published.published_files(tmp_path, "folder", "jax")) == 1
     with pytest.raises(DataError, match=r"has no networks named soup_\*; put weights of networks"):
         published.published_files(tmp_path, ["soup_*"], "clip")
     with pytest.raises(DataError, match=r"put folders with config\.json"):
         published.published_files(tmp_path, "folder", "bert")
-
-
-def test_networks_by_pattern_and_list(tmp_path):
-    assert _timm.wanted(["test_vit.*", "resnet18"], tmp_path)[0] == "resnet18"
-    assert len(_timm.wanted(["test_vit.*", "resnet18"], tmp_path)) > 1
-    with pytest.raises(DataError, match=r"no \.safetensors files"):
-        _timm.wanted("folder", tmp_path)
-
-
-def test_networks_that_cannot_be_built_say_why():
-    with pytest.raises(DataError, match=r"vit_nothing cannot be built: .*nknown model"):
-        _timm.build("vit_nothing")

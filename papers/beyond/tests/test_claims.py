@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from flatlab.lab import plan
-from flatlab.lab.claims import ResultTables
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _bottleneck as bottleneck
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._bottleneck import GRID, NARROW, WIDE

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from flatlab.lab.claims import ResultTables
 from flatlab.lab.publish import findings
 from flatlab.lab.publish.findings import Interval, PublishedNetworks
-from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.papers.beyond import fig9
 from flatlab.papers.beyond._bottleneck import GRID
 from flatlab.papers.beyond.claims import CLAIMS

@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
-from flatlab.lab.claims import ResultTables
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _dense, _depth, _drawn, fig10, fig11, fig12
 from flatlab.papers.beyond.claims_dense import DENSE
 from flatlab.papers.beyond.claims_depth import DEPTH

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from flatlab.lab import plan
-from flatlab.lab.claims import ResultTables, verify
+from flatlab.lab.claims import verify
 from flatlab.lab.figures.render import make
-from flatlab.lab.tables.networks import Networks
+from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.papers.chen2024.claims import CLAIMS as OF_2024
 from flatlab.papers.chen2026.claims import CLAIMS
 from flatlab.papers.chen2026.claims import CLAIMS as OF_2026

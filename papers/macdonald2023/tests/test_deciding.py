@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from flatlab.lab.claims import ResultTables
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.macdonald2023.claims import CLAIMS, NETWORKS, RATES, REGULARIZERS
 from flatlab.papers.macdonald2023.claims_training import FULL_BATCH_FIGURES
 from papers.macdonald2023.tests.tables import (

@@ -7,9 +7,10 @@ import pytest
 import xarray as xr
 
 from flatlab.lab import plan
-from flatlab.lab.claims import ResultTables, verify
+from flatlab.lab.claims import verify
 from flatlab.lab.figures import render as figures
 from flatlab.lab.tables.columns import Column
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.petzka2021.claims import CLAIMS
 from flatlab.papers.petzka2021.measures import MEASURES
 from tests.synthetic import tables

@@ -48,10 +48,11 @@ def test_a_mean_over_four_seeds_is_not_judged(figure, key):
     refused(judged(BY_FIGURE[f"chen{figure}"][key], *four), "4 networks", "a mean needs 5")
 
 
-@pytest.mark.parametrize(("figure", "grid", "key"), PLOTS)
-def test_a_correlation_over_nine_networks_is_not_judged(figure, grid, key):
+@pytest.mark.parametrize(("figure", "grid", "key", "_case"), PLOTS)
+def test_a_correlation_over_nine_networks_is_not_judged(figure, grid, key, _case):
+    paper = "chen2026" if figure.startswith("figH") else "chen2024"
     nine = chosen(networks(grid, seeds=2), slice(9), left_out=91)
-    verdict = judged(BY_FIGURE[f"chen{figure}"][key], nine)
+    verdict = judged(BY_FIGURE[f"{paper}_{figure}"][key], nine)
     refused(verdict, f"{grid} has 9 networks that", NEEDED, "of 100 networks 91 are not trained")
 
 

@@ -2,7 +2,9 @@
 
 import pytest
 
-from flatlab.lab.claims import REDUCED, Claim, Claims, Reading, ResultTables, verify
+from flatlab.core.schema import REDUCED
+from flatlab.lab.claims import Claim, Claims, Reading, verify
+from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.chen2026.claims import CLAIMS
 from flatlab.stats import Verdict, at_least, every, not_run, some
 from tests.synthetic.claim_tables import (

@@ -116,14 +116,6 @@ def test_every_panel_draws_the_rows_of_the_frame_and_nothing_else(tables):
             np.testing.assert_array_equal(drawn_run, expected_run)
 
 
-def test_the_legend_says_of_how_few_runs_a_mean_is(tables):
-    frame = spread(tables["vgg-grid"], ["mls"], {"lr": 0.1, "batch_size": 20})
-    curve = frame["row"] == "curve"
-    frame.loc[curve, "runs"] = [0.0, 2.0] + [5.0] * (int(curve.sum()) - 2)
-    [texts] = [legend.get_texts() for legend in drawn(frame, {"mls": "MLS"}).legends]
-    assert texts[0].get_text().endswith("(2 to 5 runs)")
-
-
 def test_vertical_marks_stand_where_interpolation_begins(tables):
     frame = spread(tables["mlp-grid"], ["mls"])
     windows = frame[frame["row"] == "window"]
@@ -157,12 +149,6 @@ def test_the_legend_says_how_many_runs_a_line_is_of(tables):
     assert first == "learning rate (5 runs each)"
 
 
-def test_lines_are_in_the_order_of_their_hyperparameters():
-    settings = dict.fromkeys(spread(table(), ["mls"])["setting"])
-    values = [tuple(float(part.split()[-1]) for part in words.split(", ")) for words in settings]
-    assert values == [(0.05, 20), (0.1, 8), (0.1, 20), (0.1, 32), (0.2, 20)]
-
-
 def test_a_gap_is_a_gap_and_a_value_between_two_gaps_has_a_marker():
     runs = table(checkpoints=EVEN, samples=("test", "misclassified"))
     runs["mls"].loc[{"samples": "misclassified"}] = runs["mls"].sel(samples="test").values
@@ -177,19 +163,6 @@ def test_a_gap_is_a_gap_and_a_value_between_two_gaps_has_a_marker():
     line = curves_of(drawn(frame, {"mls": "MLS"}, line="samples").axes[0])[1]
     assert list(np.flatnonzero(np.isnan(line.get_ydata()))) == empty
     assert 10 in line.get_markevery()
-
-
-def test_a_mean_is_over_the_runs_that_have_a_value():
-    runs = table(checkpoints=EVEN)
-    chosen = (runs["lr"] == 0.2) & (runs["seed"] == 2)
-    runs["mls"] = runs["mls"].where(~chosen | (runs["checkpoint"] < 50_000))
-    frame = spread(runs, ["mls"], {"lr": 0.2})
-    rows = frame[frame["row"] == "curve"]
-    late = rows[rows["iteration"] >= 50_000]
-    assert set(late["runs"]) == {4}
-    values = runs["mls"].sel(run=((runs["lr"] == 0.2) & (runs["seed"] < 5)).values, samples="train")
-    expected = values.sel(checkpoint=slice(50_000, None)).mean("run")
-    np.testing.assert_allclose(late["mean"], expected)
 
 
 def test_losses_and_accuracies_say_of_which_samples_they_are(tables):
@@ -230,14 +203,6 @@ def test_odd_tables_are_drawn(case):
         assert not any(runs_of(ax) for ax in axes)
     if case in ("NaN", "infinite"):
         assert all(any(t.get_text() == "no values" for t in ax.texts) for ax in axes)
-
-
-def test_a_selection_without_runs_is_drawn_as_such():
-    frame = spread(table(seeds=1), ["mls"], {"lr": 7.0})
-    assert frame.empty
-    fig = drawn(frame, {"mls": "MLS"})
-    assert not fig.legends
-    assert any(text.get_text() == "no values" for text in fig.axes[0].texts)
 
 
 @pytest.mark.parametrize(
@@ -413,10 +378,3 @@ def test_correlations_through_training_are_those_of_each_checkpoint(tables):
         assert row["rho"].item() == pytest.approx(np.corrcoef(at["mls"], at["bound_d"])[0, 1])
         assert row["low"].item() < row["rho"].item() < row["high"].item()
         assert row["runs"].item() == at.sizes["run"]
-
-
-def test_each_architecture_is_named_once_whatever_its_options():
-    keys = (
-        "vgg (widths 4) and resnet (widths 6) and resnet (widths 6, normalization none) on cifar10"
-    )
-    assert labels.networks_of(keys) == "VGG and ResNet on CIFAR-10"

@@ -15,9 +15,9 @@ import pytest
 import xarray as xr
 
 from flatlab.core import store
-from flatlab.lab.jobs.gpus import visible_gpus
 from flatlab.lab.jobs.job import job as run_job
 from flatlab.lab.jobs.job import running
+from flatlab.lab.jobs.memory import visible_gpus
 from flatlab.lab.jobs.standalone import Named
 
 
@@ -95,7 +95,7 @@ def test_a_refused_job_leaves_the_first_ones_log_alone(tmp_path):
 
 JOB = """
 import os, sys
-from flatlab.lab.jobs.gpus import take_gpu
+from flatlab.lab.jobs.memory import take_gpu
 take_gpu()
 print(os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
 sys.stdin.readline()

@@ -169,7 +169,7 @@ AMONG = {
         "papers/andriushchenko2023/_names.py": verdicts_of("andriushchenko2023"),
         "papers/chen2026/claims_trends.py": verdicts_of(*CHEN),
         "papers/macdonald2023/claims_training.py": verdicts_of("macdonald2023"),
-        "lab/claims/result_tables.py": verdicts_of(*plan.papers()),
+        "lab/tables/networks.py": verdicts_of(*plan.papers()),
         "lab/figures/render.py": nothing,
     },
 }
