@@ -153,7 +153,7 @@ REFUSED = {
     "MODEL --network width=wide": "options.width: ",
     "MODEL --family geometri": "did you mean 'geometry'",
     "MODEL --loss hinge": "Known: cross-entropy, half-mse, logistic",
-    "MODEL --dtype float16": "known: float64, float32",
+    "MODEL --dtype float16": "Known: float32, float64",
     "MODEL --options cotsly=[]": "did you mean 'costly'",
     "MODEL --options costly=[operator]": COSTLY,
     "MODEL --run one": "holds one network",
