@@ -130,16 +130,16 @@ def with_gaps(count, seeds=6):
 
 
 def test_a_correlation_that_rests_on_two_networks_decides_nothing():
-    verdict = judged(CLAIMS["figH8"]["c6"], with_gaps(2))
+    verdict = judged(CLAIMS["figH8"]["c6-accuracies"], with_gaps(2))
     (entry,) = verdict.evidence
     assert (verdict.outcome, verdict.p, entry["n"]) == ("undecided", None, 30)
     expected = "of samples drawn from them one of its quantities does not vary"
     assert verdict.reason.startswith("the correlation rests on a few networks: in ")
     assert verdict.reason.endswith(expected)
     assert entry["value"] > 0.2
-    of_many = judged(CLAIMS["figH8"]["c6"], with_gaps(15))
+    of_many = judged(CLAIMS["figH8"]["c6-accuracies"], with_gaps(15))
     assert (of_many.outcome, of_many.reason) == ("holds", "")
-    difference = judged(CLAIMS["figH8"]["c8"], with_gaps(2))
+    difference = judged(CLAIMS["figH8"]["c8-accuracies"], with_gaps(2))
     assert (difference.outcome, difference.reason) == ("undecided", verdict.reason)
 
 
