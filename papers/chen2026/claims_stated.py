@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from flatlab.lab.tables.curves import Curves, Window
-from flatlab.lab.tables.eligibility import estimate, finite_rows, require
+from flatlab.lab.tables.eligibility import estimate, require
 from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.lab.tables.selection import INTERPOLATES
 from flatlab.papers.chen2026.claims_trends import (
@@ -60,7 +60,8 @@ def over_networks(
     name = f"{what}; {plot.grid}"
 
     def estimated() -> Estimate:
-        values = finite_rows(of(e[plot.grid].that_interpolate()))
+        values = of(e[plot.grid].that_interpolate())
+        values = values[np.isfinite(values)]
         require(len(values), plot.grid)
         return over_seeds(name, mean, values)
 
