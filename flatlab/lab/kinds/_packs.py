@@ -292,6 +292,12 @@ def _packs_of_setting(
         )
 
 
+@functools.cache  # of hundreds of settings; planning took twice as long without it
+def _stated(source: Source, name: str) -> tuple[Any, dict[tuple[str, str], Any]]:
+    """A section as a file has it, which is that of all settings that do not vary it."""
+    return section(source.parts(name), VARYING[name])
+
+
 def _sections_of(
     source: Source, location: str, varied: Mapping[str, Any]
 ) -> tuple[Data, Network, Training]:
@@ -304,6 +310,8 @@ def _sections_of(
             for key, value in varied.items()
             if sections()[key] == name
         }
+        if not changes:
+            return _stated(source, name)
         return section([*source.parts(name), (location, changes)], VARYING[name])
 
     (data, _), (network, chosen), (training, _) = map(of, ("data", "network", "training"))
