@@ -7,7 +7,6 @@ import pytest
 
 MODULES = [
     "flatlab.derivatives.per_sample.engine",
-    "flatlab.derivatives.jacobians.feature_maps",
     *("flatlab.api.landscape", "flatlab.api.measure", "flatlab.api.tracker"),
     *(
         f"flatlab.families.{family}"

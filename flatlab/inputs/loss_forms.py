@@ -1,4 +1,4 @@
-"""Losses that training has not: functions of the user's, of positions, of weighted classes."""
+"""Losses that training has not: functions of the user's, and of positions."""
 
 import copy
 from collections.abc import Callable
@@ -6,10 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy as torch_cross_entropy
 
 from flatlab.core.registry import keys_of
-from flatlab.losses import cross_entropy
 from flatlab.losses._base import Loss, NoClosedForm
 
 Function = Callable[[Tensor, Any], Tensor]
@@ -164,73 +162,3 @@ class OfPositions(Loss):
 
     def _count(self, absent: Tensor) -> float:
         return self.count or absent.shape[-1]
-
-
-class Weighted(Loss):
-    """The cross-entropy with weights of classes: a weighted mean over the samples, as in torch.
-
-    base: without weights.
-    weights: of the classes, (N).
-    mean: of those of all samples that are measured.
-
-    With w_k the weight of class k and t the targets, smoothed if they are, the loss of a sample is
-    -sum_k w_k t_k log softmax(f)_k / mean. The mean over samples, in batches of any size, is then
-    torch's sum over them divided by the sum of their weights.
-    """
-
-    weighted = True
-
-    def __init__(self, base: cross_entropy.Loss, weights: Tensor, mean: float = 1.0) -> None:
-        self.base, self.weights, self.mean = base, weights, mean
-
-    def values(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        return -(self._weighted(targets) * outputs.log_softmax(-1)).sum(-1) / self.mean
-
-    def gradient(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        weighted = self._weighted(targets)
-        slopes = outputs.softmax(-1) * weighted.sum(-1, keepdim=True) - weighted
-        return slopes / (self.mean * outputs.shape[-2])
-
-    def hessian_product(self, outputs: Tensor, directions: Tensor) -> Tensor:
-        raise NoClosedForm(
-            "with class weights the second derivative of the loss in the outputs depends on the "
-            "class of a sample, which this does not know; name another loss for it with "
-            "relative_flatness_loss=, or the other quantities with quantities="
-        )
-
-    def curved(self, outputs: Tensor, directions: Tensor, targets: Tensor) -> Tensor:
-        weight = self._weighted(targets).sum(-1, keepdim=True)
-        return weight * self.base.hessian_product(outputs, directions) / self.mean
-
-    def unfit(self, targets: Tensor) -> str:
-        if targets.shape[-1] != len(self.weights):
-            return f"there are {len(self.weights)} class weights and {targets.shape[-1]} outputs"
-        return self.base.unfit(targets)
-
-    def least(self, targets: Tensor) -> Tensor:
-        """-sum_k t_k log(t_k / sum_j t_j), t weighted."""
-        weighted = self._weighted(targets)
-        total = weighted.sum(-1, keepdim=True)
-        return (weighted.xlogy(total) - weighted.xlogy(weighted)).sum(-1) / self.mean
-
-    def within(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """softmax(f) and the weighted targets over their sum; c = their sum / 2 by Pinsker's."""
-        weighted = self._weighted(targets)
-        total = weighted.sum(-1, keepdim=True)
-        excess = (self.values(outputs, targets) - self.least(targets)) * self.mean / total[..., 0]
-        return outputs.softmax(-1), weighted / total, (2 * excess.clamp(min=0)).sqrt()
-
-    def like(self, other: Loss) -> Loss:
-        if not isinstance(other, cross_entropy.Loss):
-            return other
-        return Weighted(other, self.weights, self.mean)
-
-    def reference(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        weights, smoothing = self.weights.to(outputs), self.base.label_smoothing
-        total = torch_cross_entropy(
-            outputs, targets, weights, reduction="sum", label_smoothing=smoothing
-        )
-        return total / (self.mean * len(outputs))
-
-    def _weighted(self, targets: Tensor) -> Tensor:
-        return self.base.smoothed(targets) * self.weights.to(targets)

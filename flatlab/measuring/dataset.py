@@ -63,7 +63,8 @@ class Row(NamedTuple):
 
 def without_samples(measured: Any, quantities: Mapping[str, Any]) -> Any:
     """A family's results but for quantities with a value for each sample, which many have not."""
-    kept = {n: v for n, v in measured.values.items() if "sample" not in quantities[n].dims}
+    of_samples = {name for name, quantity in quantities.items() if "sample" in quantity.dims}
+    kept = {n: v for n, v in measured.values.items() if n in quantities and n not in of_samples}
     return replace(measured, values=kept)
 
 

@@ -144,7 +144,7 @@ def test_fisher_is_gauss_newton_of_a_likelihood_and_refused_otherwise():
     fisher, gauss_newton = found.largest_eigenvalue.values[0]
     assert np.array_equal(fisher, gauss_newton)
     how = {"loss": "mean-mse", "matrices": ["fisher"]}
-    refused("no negative log-likelihood", measured, model, x, labels, **how)
+    refused("not a negative log-likelihood", measured, model, x, labels, **how)
 
 
 def test_blocks_with_fewer_parameters_than_eigenvalues_and_requests_for_nothing():

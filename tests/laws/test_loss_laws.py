@@ -7,7 +7,8 @@ import torch
 from hypothesis import strategies as st
 from torch import nn
 
-from flatlab.inputs.loss_forms import OfFunction, OfPositions, Weighted
+from flatlab.inputs.loss_forms import OfFunction, OfPositions
+from flatlab.inputs.losses import Weighted
 from flatlab.lab.plan import PlanError, keys_of
 from flatlab.losses import loss_of
 from tests.laws.relations import law

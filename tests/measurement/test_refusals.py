@@ -106,7 +106,7 @@ def test_inputs_that_cannot_be_measured_are_refused(bad, words):
     ("setting", "value", "words"),
     [
         ("families", ["geometri"], "'geometry'"),
-        ("families", ["accuracy"], "training with test samples"),
+        ("families", ["accuracy"], "needs a training and a test set"),
         ("loss", "cross-entropie", "cross-entropy"),
         ("costly", ["operator"], "operator-norm"),
         ("dtype", "float16", "float32, float64"),

@@ -147,7 +147,7 @@ USES: dict[str, Uses] = {
         job.facts.get("drawn_by") == "flatlab.lab.figures.matrix"
     ),
     "papers/chen2026/fig5.py": matching("draw chen2026_fig5"),
-    "lab/tables/runs.py": matching(r"table \S+-grid"),
+    "lab/tables/runs.py": matching(r"table \S+-(grid|zoo)"),
     "cli/run.py": nothing,
     "lab/kinds/grid.py": nothing,
     "lab/publish/scoreboard.py": nothing,
