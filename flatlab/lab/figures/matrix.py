@@ -25,10 +25,11 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     names = figure["quantities"]
     if figure["seeds"]:
         networks = networks.where(seed=list(figure["seeds"]))
+    data, values = networks.data, {name: networks.values(name) for name in names}
+    if figure["seeds"]:
         known = networks.correlation_matrices({name: name for name in names})
     else:
         known = tables.correlations(key).sel(x=names, y=names)
-    data, values = networks.data, {name: networks.values(name) for name in names}
     matrices = [known[name].sel(kind="pooled").values for name in MATRICES]
     matrices += [known["rho"].sel(kind=kind).values for kind in OTHER_KINDS]
     head = {"row": "run", "name": data["run"].values, "setting": labels.in_words(data)}
