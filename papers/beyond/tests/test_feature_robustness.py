@@ -172,7 +172,7 @@ def test_equation_5(loss):
         held_out=SampleSet(other, targets, labels),
     )
     samples = SampleSet(inputs, targets, labels)
-    found = _checked.measured("representativeness", model, samples, settings)
+    found = _checked.measure_family("representativeness", model, samples, settings)
     values = loss_of(LOSSES[loss]).values
     outputs = model(inputs).detach(), model(other).detach()
     empirical, risk = (float(values(f, targets).mean()) for f in outputs)

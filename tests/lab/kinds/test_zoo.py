@@ -137,8 +137,13 @@ def test_a_network_in_a_file_is_measured_with_its_own_transform(imagenet, survey
 def test_what_was_measured_is_not_measured_again(imagenet, survey, monkeypatch):
     whole, folder = survey
     calls = []
-    original = measuring.measured
-    monkeypatch.setattr(measuring, "measured", lambda *a, **k: calls.append(1) or original(*a, **k))
+    original = measuring.measure_family
+
+    def counted(*arguments):
+        calls.append(1)
+        return original(*arguments)
+
+    monkeypatch.setattr(measuring, "measure_family", counted)
     again = measured(settings(), imagenet, left(folder))
     assert not calls
     xr.testing.assert_identical(whole, again)
