@@ -29,7 +29,7 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     if figure["seeds"]:
         known = networks.correlation_matrices({name: name for name in names})
     else:
-        known = tables.correlations(key).sel(x=names, y=names)
+        known = tables.correlations(key, names).sel(x=names, y=names)
     matrices = [known[name].sel(kind="pooled").values for name in MATRICES]
     matrices += [known["rho"].sel(kind=kind).values for kind in OTHER_KINDS]
     head = {"row": "run", "name": data["run"].values, "setting": labels.in_words(data)}

@@ -19,7 +19,7 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     parts, titles = [], labels.headings(tables.tables)
     for experiment, networks in tables.items():
         names, settings = networks.data["run"].values, labels.in_words(networks.data)
-        known = tables.correlations(experiment)
+        known = tables.correlations(experiment, itertools.chain(*figure["pairs"]))
         for x, y in figure["pairs"]:
             head = {"experiment": titles[experiment], "x": x, "y": y}
             points = {"x_value": networks.values(x), "y_value": networks.values(y)}

@@ -429,12 +429,16 @@ class ResultTables:
         """The networks of all of them."""
         return ((key, self[key]) for key in self.tables)
 
-    def correlations(self, key: str) -> xr.Dataset:
-        """The correlation matrices of all quantities of an experiment."""
-        networks = self[key]
-        if key not in self.matrices:
-            return networks.correlation_matrices(networks.quantities)
-        return self.matrices[key]
+    def correlations(self, key: str, columns: Iterable[str]) -> xr.Dataset:
+        """The correlation matrices of an experiment, of which a job computes those of quantities.
+
+        columns: those that are asked for, among others; of a label or a logarithm, too.
+        """
+        networks, columns = self[key], {name: name for name in columns}
+        known = self.matrices.get(key)
+        if known is None or not {*columns} <= {*known["x"].values}:
+            known = networks.correlation_matrices({**networks.quantities, **columns})
+        return known
 
     @property
     def fidelity(self) -> str:
