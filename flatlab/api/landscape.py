@@ -86,14 +86,14 @@ def landscape(
     _check(along, axes, points, batch_norm)
     low, high = span or ((-0.5, 1.5) if networks else (-1.0, 1.0))
     given = (inputs, targets, loss, arguments)
-    ready = _ready(model, *given)
-    how, _ = separated(arguments)
-    size = how.batch_size or BATCH
-    if batch_norm == "train":
-        size = len(ready.samples.inputs)
     with ExitStack() as stack:
-        for context in (preserving_state(model), preserving_state(ready.model)):
-            stack.enter_context(context)
+        for each in (model, *networks):
+            stack.enter_context(preserving_state(each, inputs))
+        ready = _ready(model, *given)
+        how, _ = separated(arguments)
+        size = how.batch_size or BATCH
+        if batch_norm == "train":
+            size = len(ready.samples.inputs)
         stack.enter_context(only(ready.model, how.parameters))
         others = [_ready(other, *given).model for other in networks]
         if networks:
