@@ -109,21 +109,23 @@ def _called(model: nn.Module, inputs: Structure, x: Tensor) -> Any:
     """
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     kind = next(p for p in before.values() if p.is_floating_point())
-
     named = inputs if isinstance(inputs, dict) else {}
     several = inputs if isinstance(inputs, tuple) else () if named else (inputs,)
 
-    def call(part: Callable[[Tensor], Tensor]) -> Any:
-        return model(*map(part, several), **{name: part(each) for name, each in named.items()})
+    def called(kinds: torch.dtype | None) -> Any:
+        def part(given: Tensor) -> Tensor:
+            return given.to(kind.device, kinds if given.is_floating_point() else None, copy=True)
+
+        named_parts = {name: part(each) for name, each in named.items()}
+        return run(lambda _: model(*map(part, several), **named_parts), x)
 
     with torch.random.fork_rng(devices=[kind.device] if kind.is_cuda else []):
         try:
-            raw = run(lambda _: call(lambda part: part.to(kind.device, copy=True)), x)
-        except MeasureError:
-            real = torch.Tensor.is_floating_point
-            raw = run(
-                lambda _: call(lambda p: p.to(kind if real(p) else kind.device, copy=True)), x
-            )
+            raw = called(None)
+        except MeasureError as error:
+            if "type" not in str(error):
+                raise
+            raw = called(kind.dtype)
     for name, parameter in model.named_parameters():
         if not same(parameter, before[name]):
             module = model.get_submodule(name.rpartition(".")[0])

@@ -176,8 +176,9 @@ def copy_in(model: nn.Module, precision: torch.dtype) -> nn.Module:
         kind = precision.to_complex() if tensor.is_complex() else precision
         return tensor.to(kind) if tensor.is_complex() or tensor.is_floating_point() else tensor
 
-    kept = [value for module in model.modules() for value in vars(module).values()]
-    plain = {id(t): converted(t.detach().clone()) for t in kept if type(t) is Tensor}
+    kept = [t for module in model.modules() for t in vars(module).values() if type(t) is Tensor]
+    kept += [buffer for buffer in model.buffers() if buffer.layout != torch.strided]
+    plain = {id(tensor): converted(tensor.detach().clone()) for tensor in kept}
     try:
         return copy.deepcopy(model, plain)._apply(converted)  # type: ignore[no-any-return]
     except Exception as error:  # of whatever a module holds
