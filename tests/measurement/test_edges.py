@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 from torch.utils.data import DataLoader, TensorDataset
 
 import flatlab
+from flatlab.derivatives.checks import derivative_check
 from tests.measurement.comparing import assert_same_state, state
 from tests.refusals import refused
 
@@ -270,7 +271,8 @@ def measured(model, x, y=LABELS, **how):
     hessian = flatlab.measure(model, x, y, families="hessian", **how)
     sharpness = None  # of tokens behind no embedding
     if not any(isinstance(module, nn.EmbeddingBag) for module in model.modules()):
-        sharpness = flatlab.measure(model, x, y, **how).sharpness.item()
+        given = {k: v for k, v in how.items() if k in ("dtype", "class_axis")}
+        sharpness = flatlab.measure(model, x, **given).sharpness.item()
     line = flatlab.landscape(model, x, y, points=3, **how)
     return hessian.hessian_lambda_max.item(), sharpness, line.loss.values[1]
 
@@ -444,3 +446,333 @@ def test_nothing_is_changed_that_a_network_or_its_samples_hold(call):
     assert before[1:] == (all_of(model), GENERATOR.get_state().tolist())
     assert torch.equal(x, X)
     assert torch.equal(y, LABELS)
+
+
+class Recommender(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.e, self.a, self.b = nn.Embedding(101, 4), nn.Linear(4, 4), nn.Linear(4, 3)
+        self.double()
+
+    def forward(self, features, user, mask=None):
+        h = torch.tanh(self.a(features)) + self.e((user % 101).long())
+        return self.b(h if mask is None else h * mask)
+
+
+class Baked(nn.Module):
+    """The same where integers and masks are a part of the network: of one sample."""
+
+    def __init__(self, model, *fixed):
+        super().__init__()
+        self.model, self.fixed = model, fixed
+
+    def forward(self, features):
+        return self.model(
+            features, *(each.expand(len(features), *each.shape[1:]) for each in self.fixed)
+        )
+
+
+USERS = torch.randint(20_000_000, 90_000_000, (12,)) * 2**20
+MASK = torch.rand(12, 4) < 0.7
+BESIDE = {
+    "a tuple": (X, USERS),
+    "by name": {"user": USERS, "features": X},
+    "booleans": (X, USERS, MASK),
+    "small integers": {"features": X, "user": (USERS % 100).to(torch.uint8), "mask": MASK},
+}
+
+
+@pytest.mark.parametrize("case", BESIDE)
+@pytest.mark.parametrize("kind", ["float64", "float32"])
+def test_inputs_beside_real_ones_are_exact_and_held_fixed(case, kind):
+    given, model = BESIDE[case], Recommender().to(getattr(torch, kind))
+    report = flatlab.measure(model, given, LABELS, families=["geometry", "jacobian"], pairs=0)
+    names = ("features", "user", "mask")
+    parts = [given[n] for n in names if n in given] if isinstance(given, dict) else given
+    x, *beside = parts
+    assert len(report.attrs["held_fixed"]) == len(beside)
+    model = model.double()
+    for n in range(3):
+        baked = Baked(model, *(each[n : n + 1] for each in beside))
+        one = flatlab.measure(baked, x[n : n + 1])
+        for name in ("sharpness", "mls", "log_volume", "local_dimension"):
+            ours = report[f"{name}_per_sample"].values[n]
+            assert ours == pytest.approx(one[name].item(), rel=1e-9 if kind == "float64" else 1e-4)
+    assert float(
+        flatlab.measure(
+            model, given, LABELS, families="hessian", loss="cross-entropy"
+        ).hessian_lambda_max
+    ) == (pytest.approx(right(model, tuple(parts))[0], rel=1e-7))
+
+
+@pytest.mark.parametrize(
+    "family", ["adaptive", "flatness", "representations", "sharpness", "spectrum", "capacity"]
+)
+def test_every_family_takes_inputs_beside_real_ones(family):
+    how = {"loss": "cross-entropy"} if family != "capacity" else {}
+    report = flatlab.measure(Recommender(), BESIDE["by name"], LABELS, families=family, **how)
+    assert report.data_vars
+
+
+def conv(axes=1):
+    torch.manual_seed(1)
+    layer = {1: nn.Conv1d, 2: nn.Conv2d}[axes]
+    return nn.Sequential(layer(2, 3, 3, padding=1), nn.Tanh(), layer(3, 4, 1)).double()
+
+
+def last(model):
+    return Around2(model, lambda f: f.movedim(1, -1))
+
+
+class Around2(nn.Module):
+    def __init__(self, net, after):
+        super().__init__()
+        self.net, self.after = net, after
+
+    def forward(self, x):
+        return self.after(self.net(x))
+
+
+def second(f, y):
+    return F.cross_entropy(f.movedim(-1, 1), y)
+
+
+SHAPES = {  # network, shape of inputs, shape of labels, the loss written out, arguments
+    "classes second": (conv(), (5, 2, 6), (5, 6), F.cross_entropy, {}),
+    "classes last": (last(conv()), (5, 2, 6), (5, 6), second, {}),
+    "images, classes second": (conv(2), (3, 2, 3, 5), (3, 3, 5), F.cross_entropy, {}),
+    "images, classes last": (last(conv(2)), (3, 2, 3, 5), (3, 3, 5), second, {}),
+    "as many, second": (conv(), (5, 2, 4), (5, 4), F.cross_entropy, {"class_axis": 1}),
+    "as many, last": (last(conv()), (5, 2, 4), (5, 4), second, {"class_axis": -1}),
+    "images, as many": (conv(2), (3, 2, 4, 4), (3, 4, 4), F.cross_entropy, {"class_axis": 1}),
+}
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+@pytest.mark.parametrize("case", SHAPES)
+def test_classes_are_on_the_axis_that_labels_leave_or_an_argument_says(case, by_name):
+    model, of_inputs, of_labels, loss, how = SHAPES[case]
+    torch.manual_seed(2)
+    x, y = torch.randn(of_inputs).double(), torch.randint(4, of_labels)
+    found = measured(model, x, y, **how, loss="cross-entropy" if by_name else loss)
+    assert found == pytest.approx(right(model, x, y, loss), rel=1e-7)
+    if how:
+        refused(["class_axis=1", "class_axis=-1"], measured, model, x, y)
+
+
+def half(f, y):
+    return 0.5 * (f - y.view(f.shape)).square().flatten(1).sum(1).mean()
+
+
+def bce(f, y):
+    return F.binary_cross_entropy_with_logits(f, y.to(f).view(f.shape))
+
+
+SINGLE = {
+    "classes, all 0": torch.zeros(12, dtype=torch.long),
+    "classes, all 1": torch.ones(12, dtype=torch.long),
+    "both": torch.arange(12) % 2,
+    "booleans": torch.arange(12) % 2 > 0,
+    "a column": (torch.arange(12) % 2)[:, None],
+    "numbers": torch.arange(12.0) % 2,
+}
+
+
+@pytest.mark.parametrize("case", SINGLE)
+@pytest.mark.parametrize("squeezed", [False, True])
+def test_integers_are_numbers_where_there_is_one_output(case, squeezed):
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1)).double()
+    model = Around2(net, (lambda f: f[:, 0]) if squeezed else lambda f: f)
+    plain, y = Around2(net, lambda f: f), SINGLE[case]
+    wanted = right(plain, X, y.double(), half)
+    assert measured(model, X, y, loss="half-mse") == pytest.approx(wanted, rel=1e-7)
+    assert measured(model, X, y, loss=bce) == pytest.approx(right(plain, X, y, bce), rel=1e-7)
+
+
+TARGETS = {
+    "a column of classes": (LABELS[:, None], lambda f, y: F.cross_entropy(f, y[:, 0])),
+    "one-hot integers": (F.one_hot(LABELS, 3), F.cross_entropy),
+    "one-hot numbers": (F.one_hot(LABELS, 3).double(), F.cross_entropy),
+    "one-hot, of differences": (F.one_hot(LABELS, 3), F.mse_loss),
+    "several labels": (torch.randint(2, (12, 3)), bce),
+    "one label each, by logistic losses": (F.one_hot(LABELS, 3), bce),
+}
+
+
+@pytest.mark.parametrize("case", TARGETS)
+def test_a_function_takes_targets_as_they_are_given(case):
+    y, loss = TARGETS[case]
+    typed = y if y.shape[1] == 1 else y.double()
+    assert measured(perceptron(), X, y, loss=loss) == pytest.approx(
+        right(perceptron(), X, typed, loss), rel=1e-7
+    )
+
+
+def saturated(scale):
+    model = perceptron()
+    with torch.no_grad():
+        model[4].weight.mul_(scale)
+    return model
+
+
+def fitted(scale):
+    model = saturated(scale)
+    return model, X, model(X).argmax(1)
+
+
+def dead(model):
+    with torch.no_grad():
+        model[0].bias.fill_(-1e3)
+    return model
+
+
+FITTED = {
+    "a loss of 1e-12": lambda: fitted(1e2),
+    "a loss of 0": lambda: fitted(1e4),
+    "saturated units": lambda: (
+        saturated(1.0).apply(lambda m: m.weight.data.mul_(40) if isinstance(m, nn.Linear) else m),
+        X,
+        LABELS,
+    ),
+    "dead units": lambda: (dead(perceptron(nn.ReLU)), X, LABELS),
+    "weights of 0": lambda: (
+        perceptron().apply(lambda m: m.weight.data.zero_() if isinstance(m, nn.Linear) else m),
+        X,
+        LABELS,
+    ),
+    "softmax inside": lambda: (Around2(saturated(1e3), lambda f: f.softmax(1)), X, LABELS),
+    "sigmoids inside": lambda: (Around2(saturated(1e3), torch.sigmoid), X, LABELS),
+}
+LINEAR = nn.Linear(4, 3).double()
+
+
+@pytest.mark.parametrize("case", FITTED)
+@pytest.mark.parametrize(
+    "families", ["hessian", "spectrum", "geometry", "flatness", "adaptive", "sharpness"]
+)
+def test_a_network_that_fits_or_is_saturated_has_values(case, families):
+    model, x, y = FITTED[case]()
+    how = {"flatness": ["traces"]} if families == "flatness" else {}
+    report = flatlab.measure(model, x, y, families=families, loss="cross-entropy", **how)
+    if families == "hessian":
+        wanted = right(model, x, y)[0]
+        assert report.hessian_lambda_max.item() == pytest.approx(wanted, rel=1e-4, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "loss", [lambda f, y: f.abs().sum(1).mean(), lambda f, y: (f * F.one_hot(y, 3)).sum(1).mean()]
+)
+@pytest.mark.parametrize("family", ["hessian", "spectrum", "sharpness"])
+def test_a_loss_that_is_linear_where_the_network_is_has_values(loss, family):
+    report = flatlab.measure(LINEAR, X, LABELS, families=family, loss=loss)
+    if family == "hessian":
+        assert report.hessian_lambda_max.item() == pytest.approx(0, abs=1e-12)
+
+
+def replaced(model):
+    model.net[1] = Wrong()
+
+
+def repatched(model):
+    model.net[1].forward = types.MethodType(lambda self, x: _Tanh.apply(x), model.net[1])
+
+
+def with_hook(model):
+    model.net[1].register_forward_hook(lambda m, given, f: _Tanh.apply(f))
+
+
+def renamed(model):
+    model.net[1].act = _Tanh.apply
+
+
+class Wrong(nn.Module):
+    """Its second backward pass is not that of its function."""
+
+    def __init__(self, act=_Tanh.apply):
+        super().__init__()
+        self.act = act
+
+    def forward(self, x):
+        return self.act(x)
+
+
+CHANGES = {f.__name__: f for f in (replaced, repatched, with_hook, renamed)}
+
+
+@pytest.mark.parametrize("tracked", [False, True])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_verdict_on_derivatives_holds_for_what_it_was_made_of(change, tracked):
+    model, starts = Around(lambda net, x: net(x)), {}
+    model.net[1] = Wrong(torch.tanh)
+    how = {"families": "hessian", "loss": "cross-entropy"}
+    tracker = flatlab.Tracker(model, X, LABELS, every=1, **how)
+    first = flatlab.measure(model, X, LABELS, starts=starts, **how)
+    tracker(0)
+    CHANGES[change](model)
+    tracker(1)
+    second = flatlab.measure(model, X, LABELS, starts=starts, **how)
+    found = (
+        tracker.table.hessian_lambda_max[1].item() if tracked else second.hessian_lambda_max.item()
+    )
+    assert "derivatives" not in first.attrs
+    assert "derivatives" in second.attrs
+    wanted = perceptron()
+    if change == "with_hook":
+        wanted[1] = nn.Sequential(nn.Tanh(), nn.Tanh())
+    assert found == pytest.approx(right(wanted, X)[0], rel=1e-5)
+
+
+def test_parts_that_are_unfrozen_other_samples_and_other_losses_ask_again(monkeypatch):
+    model, starts, asked = perceptron(), {}, []
+    model[0].requires_grad_(False)
+    check = derivative_check.Comparisons.of
+    monkeypatch.setattr(
+        derivative_check.Comparisons, "of", lambda *given: (asked.append(1), check(*given))[1]
+    )
+
+    def ask(x=X, y=LABELS, **how):
+        before = len(asked)
+        flatlab.measure(
+            model, x, y, **{"families": "hessian", "starts": starts, "loss": "cross-entropy"} | how
+        )
+        return len(asked) > before
+
+    assert ask()
+    with torch.no_grad():
+        model[2].weight.add_(1)
+    assert not ask()
+    model[0].requires_grad_(True)
+    assert ask()
+    assert not ask()
+    assert ask(X + 1)
+    assert ask(X[:5], LABELS[:5])
+    assert ask(loss=F.cross_entropy)
+    assert not ask(loss=F.cross_entropy, families="hessian")
+    assert ask(label_smoothing=0.1)
+    assert ask(dtype="float32")
+    model.register_buffer("other", torch.ones(3))
+    assert ask()
+
+
+def test_what_a_tracker_meets_later_does_not_stop_the_training():
+    model = perceptron()
+    tracker = flatlab.Tracker(model, X, LABELS, every=1, families="hessian", loss="cross-entropy")
+    with pytest.raises(flatlab.MeasureError):
+        flatlab.Tracker(model, X, LABELS, loss="no loss")(0)
+    tracker(0)
+    with torch.no_grad():
+        model[0].weight.fill_(torch.nan)
+    forward = model.forward
+    tracker(1)
+    model.forward = lambda x: 1 / 0
+    with pytest.warns(UserWarning, match="not measured at step 2"):
+        tracker(2)
+    model.forward = forward
+    with torch.no_grad():
+        model[0].weight.fill_(0.1)
+    tracker(3)
+    values = tracker.table.hessian_lambda_max.values
+    assert np.isfinite(values).tolist() == [True, False, False, True]
+    assert tracker.table.attrs["failures"][0].startswith("step 2: ")

@@ -173,7 +173,9 @@ class Comparisons:
             f = self._f()
             free = f.detach().requires_grad_()
             (slope,) = torch.autograd.grad(self._total(free), free, create_graph=True)
-            (curved,) = torch.autograd.grad(slope, free, forward.value, materialize_grads=True)
+            curved = torch.zeros_like(free)  # of a loss that is linear in the outputs
+            if slope.requires_grad:
+                (curved,) = torch.autograd.grad(slope, free, forward.value, materialize_grads=True)
             back = self._pulled(f, curved)
             share = float(back.norm()) / (float(forward.value.norm()) or 1.0)
             return Difference(back, share * forward.rounding, share * forward.uneven)
