@@ -223,7 +223,7 @@ def test_claims_are_those_of_the_published_figures_in_their_order():
             lambda _: findings.evidence("demo", "chen2026_figH7/c6", "nonsense"),
             "0 quantities contain",
         ),
-        (lambda _: findings.cell("demo", "chen2026_fig2", "men"), "no column 'men'"),
+        (lambda _: findings.cell("short", "chen2026_fig2", "men"), "no column 'men'"),
     ],
 )
 def test_what_is_not_there_is_named(networks, ask, sentence):
