@@ -53,7 +53,7 @@ PAGES = (
 )
 INCLUDED = {"changelog", "contributing", "files", "findings", "tests"}
 """Pages that only include another file."""
-BREACHES = {"captions": 6}
+BREACHES: dict[str, int] = {}
 
 
 def sentences(text: str) -> Iterator[re.Match[str]]:

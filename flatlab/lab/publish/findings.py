@@ -20,7 +20,7 @@ import pandas as pd
 from flatlab.core import store
 from flatlab.core.schema import EVIDENCE
 from flatlab.lab import plan
-from flatlab.lab.publish.scoreboard import GROUPS, OUTCOMES, Board, group_of
+from flatlab.lab.publish.scoreboard import OUTCOMES, Board, group_of
 from flatlab.lab.tables import selection
 from flatlab.lab.tables.columns import Time
 from flatlab.lab.tables.eligibility import NotEligible
@@ -313,13 +313,14 @@ def judged() -> list[tuple[str, dict[str, dict[str, int]]]]:
 
     A finding counts once, on the strongest evidence on which it was judged.
     """
-    kinds = [*EVIDENCE, "not run", *GROUPS]
+    kinds = [*EVIDENCE, "not run"]
     papers = {key: paper for key, paper in plan.papers().items() if paper.publication}
     counts = {key: {kind: dict.fromkeys(OUTCOMES, 0) for kind in kinds} for key in papers}
     for name, records in _records().items():
-        best = min(records.values(), key=lambda record: kinds.index(group_of(record)))
-        if (key := name.partition("_")[0]) in papers:
-            counts[key][group_of(best)][best["verdict"]] += 1
+        found = {group_of(record): record for record in reversed(records.values())}
+        best = next((kind for kind in kinds if kind in found), "")
+        if best and (key := name.partition("_")[0]) in papers:
+            counts[key][best][found[best]["verdict"]] += 1
     return [(paper.citation, counts[key]) for key, paper in papers.items()]
 
 
