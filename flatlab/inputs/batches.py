@@ -44,6 +44,11 @@ def collected(
     elif isinstance(inputs, Mapping):
         inputs, targets = _from_mapping(inputs, targets)
     elif isinstance(inputs, list) and all(map(_is_number_like, inputs)):
+        if targets is None and inputs and np.ndim(inputs[0]) > 1:
+            raise MeasureError(
+                "a list of tensors without targets may be samples or batches; pass "
+                "torch.stack(inputs) of samples, torch.cat(inputs) of batches"
+            )
         inputs = tensor_of([np.asarray(part) for part in inputs], "inputs")
     else:
         if targets is not None:
@@ -204,7 +209,7 @@ def tensor_of(values: Any, what: str) -> Tensor:
         return values
     if isinstance(values, np.ndarray | Sequence) and not isinstance(values, str):
         try:
-            return torch.as_tensor(np.asarray(values))
+            return torch.as_tensor(np.asarray(values, order="C"))
         except (TypeError, ValueError) as error:
             raise MeasureError(f"{what} are no numbers: {error}") from None
     raise MeasureError(f"{what} must be a tensor or an array, not {type(values).__name__}")

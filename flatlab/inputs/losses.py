@@ -225,7 +225,7 @@ def _as_given(samples: SampleSet, outputs: Outputs, ignore_index: int) -> Tensor
     labels = samples.position_labels
     if labels is not None:
         return labels.masked_fill(labels < 0, ignore_index).unflatten(1, outputs.positions)
-    if outputs.classes and samples.targets is not None:
+    if outputs.classes and samples.targets is not None and samples.as_given is None:
         return outputs.natural(samples.targets)
     return samples.given
 

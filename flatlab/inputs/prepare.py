@@ -290,12 +290,14 @@ def _at_positions(
 
     A position counts if it is neither padding nor without a target.
     """
-    labels, values = None, None
+    labels, values, form = None, None, None
     if targets is not None:
         values = _of_positions(targets, outputs, ignore_index, weight)
         if not targets.is_floating_point() and outputs.classes > 1:
             labels = targets.long().flatten(1)
             labels = labels.masked_fill(labels == ignore_index, -1)
+        elif not targets.is_floating_point():
+            form = targets.to(weight)
     attended = inputs.get(ATTENTION) if isinstance(inputs, dict) else None
     padded = attended is not None and not bool(attended.bool().all())
     kept = _kept(x, values, outputs, attended if padded else None)
@@ -303,7 +305,7 @@ def _at_positions(
     if not bool(some.any()):
         raise MeasureError("no position of any sample counts: all are masked or ignored")
     if bool(kept.all()):
-        return SampleSet(x, values, position_labels=labels), layout
+        return SampleSet(x, values, position_labels=labels, as_given=form), layout
     inputs, kept = of_samples(inputs, some), kept[some]
     layout = Layout.of(inputs, kept.shape[1])
     if values is not None:
