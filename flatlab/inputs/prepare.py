@@ -5,13 +5,12 @@ one tensor of each (`collected`); of the type and on the device of the network, 
 by side (`_as_one`); and `samples`, a sample set of what counts, as families take it.
 """
 
-import copy
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -20,7 +19,9 @@ from torch.nn.functional import one_hot
 
 from flatlab.core.errors import MeasureError
 from flatlab.core.schema import closest
-from flatlab.derivatives.checks.isolation import preserving_state
+from flatlab.derivatives.checks.differences import copy_in
+from flatlab.derivatives.checks.isolation import same
+from flatlab.derivatives.per_sample.probe import graph_of, run
 from flatlab.inputs.adapted import ATTENTION, Layout, Outputs, Structure, adapted, outputs_of
 from flatlab.inputs.arguments import Arguments
 from flatlab.inputs.batches import collected, of_samples
@@ -39,7 +40,7 @@ class Ready:
     loss: of a sample.
     outputs: what the network returns by itself.
     ignored: samples that were left out.
-    mixed: whether inputs are numbers and integers side by side, so that |x| means nothing.
+    held: inputs that are integers beside real ones, with respect to which nothing is derived.
     """
 
     model: nn.Module
@@ -47,7 +48,7 @@ class Ready:
     loss: Loss
     outputs: Outputs
     ignored: int
-    mixed: bool
+    held: list[str]
 
     @cached_property
     def targets(self) -> Tensor:
@@ -70,24 +71,115 @@ def made_ready(
     how: the arguments of the measurement.
     tokens: whether inputs may be integers.
 
-    Raises `MeasureError` for what no family takes.
+    Call it inside `preserving_state`. Raises `MeasureError` for what no family takes.
     """
-    model = network_of(model, how.dtype)
+    given, model = unwrapped(model), network_of(model, how.dtype)
+    given = model if next(given.parameters()).is_inference() else given
     weight = next(p for p in model.parameters() if p.is_floating_point())
     inputs, targets = collected(inputs, targets, how.samples, how.ignore_index)
+    two = of_samples(inputs, slice(2))
     inputs, x, layout = _as_one(model, inputs, weight, tokens)
     targets = None if targets is None else _checked(targets, x, weight)
-    with preserving_state(model):
-        outputs = outputs_of(model, x, layout, how.output)
+    reference = _called(given, two, x[:2])
+
+    def elsewhere(count: int = 1) -> Any:
+        return _called(given, of_samples(two, slice(count)), x[:count])
+
+    outputs = outputs_of(reference, how.output, targets, how.class_axis)
+    network = adapted(model, layout, outputs)
+    _check_same(given, network, partial(elsewhere, 2), reference, x[:2], outputs)
     if outputs.classes:
         samples, layout = _at_positions(
             inputs, x, targets, layout, outputs, weight, how.ignore_index
         )
+        network = adapted(model, layout, outputs)
     else:
-        samples = _labelled(x, targets, weight, how.ignore_index)
-    network, ignored = adapted(model, layout, outputs), len(x) - len(samples.inputs)
-    loss, samples = loss_for(loss, network, samples, outputs, how.ignore_index)
-    return Ready(network, samples, loss, outputs, ignored, layout is not None and layout.mixed)
+        samples = _labelled(x, targets, weight, how.ignore_index, outputs)
+    ignored, held = len(x) - len(samples.inputs), [*map(str, layout.beside)] if layout else []
+    loss, samples = loss_for(loss, network, samples, outputs, how.ignore_index, elsewhere)
+    return Ready(network, samples, loss, outputs, ignored, held)
+
+
+def _called(model: nn.Module, inputs: Structure, x: Tensor) -> Any:
+    """What a user's network returns for samples as they are given, or else in its precision.
+
+    x: the samples in one tensor, of which an error tells the shape.
+
+    Raises `MeasureError` where the network changes its parameters.
+    """
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    kind = next(p for p in before.values() if p.is_floating_point())
+    named = inputs if isinstance(inputs, dict) else {}
+    several = inputs if isinstance(inputs, tuple) else () if named else (inputs,)
+
+    def called(kinds: torch.dtype | None) -> Any:
+        def part(given: Tensor) -> Tensor:
+            return given.to(kind.device, kinds if given.is_floating_point() else None, copy=True)
+
+        named_parts = {name: part(each) for name, each in named.items()}
+        return run(lambda _: model(*map(part, several), **named_parts), x)
+
+    with torch.random.fork_rng(devices=[kind.device] if kind.is_cuda else []):
+        try:
+            raw = called(None)
+        except MeasureError as error:
+            if "type" not in str(error):
+                raise
+            raw = called(kind.dtype)
+    for name, parameter in model.named_parameters():
+        if not same(parameter, before[name]):
+            module = model.get_submodule(name.rpartition(".")[0])
+            raise MeasureError(
+                f"{type(module).__name__} changes the parameter {name!r} when it is called, so "
+                "there is no function to measure; switch that off, as by max_norm=None"
+            )
+    return raw
+
+
+def _check_same(
+    model: nn.Module,
+    network: nn.Module,
+    again: Callable[[], Any],
+    reference: Any,
+    x: Tensor,
+    outputs: Outputs,
+) -> None:
+    """Refuse a network that is measured in place of the user's if it is another function.
+
+    model: the user's.  reference: what it returns for two samples.  again: calls it once more.
+    network: what is measured.  x: the samples as it takes them.
+    """
+    theirs = outputs.flat(outputs.meant(reference))
+    if not theirs.numel():  # a family says so
+        return
+    with torch.random.fork_rng(devices=[x.device] if x.is_cuda else []):
+        ours = run(network, x)
+    eps = max(torch.finfo(each.dtype).eps for each in (ours, theirs))
+    share = 100 * eps if ours.dtype == theirs.dtype else max(1e-3, 20 * eps)
+    size = theirs.detach().abs().max().to(ours)
+    off = float((ours - theirs.to(ours)).detach().abs().nan_to_num().max() / size.clamp(min=1e-30))
+    if off > max(share, 1e-9):
+        other = outputs.flat(outputs.meant(again()))
+        if torch.equal(other.isfinite(), theirs.isfinite()) and torch.allclose(other, theirs, 1e-5):
+            raise MeasureError(
+                f"what would be measured is not the network: in {str(ours.dtype)[6:]} its outputs "
+                f"differ by {off:.0e} of the largest, as inputs or weights lose digits; try "
+                "dtype='float64', or make inputs smaller numbers"
+            )
+    if ours.requires_grad and theirs.requires_grad and network is not model:
+        lost = _used(model, theirs) - _used(network, ours)
+        if lost:
+            raise MeasureError(
+                f"a copy of the network does not use its own parameters, such as {min(lost)!r}: "
+                "its forward belongs to the original; define it in a class, or measure a network "
+                "that has the precision already"
+            )
+
+
+def _used(model: nn.Module, outputs: Tensor) -> set[str]:
+    """The names of the parameters that outputs depend on."""
+    uses, _ = graph_of(outputs)
+    return {name for name, parameter in model.named_parameters() if uses[id(parameter)]}
 
 
 def _as_one(
@@ -104,6 +196,7 @@ def _as_one(
             raise MeasureError(
                 f"inputs are {part.dtype}; pass their real and imaginary parts as numbers"
             )
+        part = part.clone() if part.is_inference() else part
         return part.to(weight if part.is_floating_point() else weight.device)
 
     layout = None
@@ -151,26 +244,34 @@ def _checked(targets: Tensor, x: Tensor, weight: Tensor) -> Tensor:
 
 
 def _labelled(
-    inputs: Tensor, targets: Tensor | None, weight: Tensor, ignore_index: int
+    inputs: Tensor, targets: Tensor | None, weight: Tensor, ignore_index: int, outputs: Outputs
 ) -> SampleSet:
-    """Samples with values (samples, N), or with classes, without those whose class is ignored."""
+    """Samples with values (samples, N), or with classes, without those whose class is ignored.
+
+    Of one output integers are values: it has no classes.
+    """
     if targets is None or targets.is_floating_point():
         return SampleSet(inputs, targets)
-    labels = targets.long()
-    if targets.ndim > 1:
-        one_hot = targets.ndim == 2 and targets.shape[1] > 1 and bool((labels >= 0).all())
+    labels, count = targets.long(), torch.Size(outputs.shape).numel()
+    if targets.ndim == 2 and targets.shape[1] == 1 < count:
+        labels = labels[:, 0]
+    elif targets.ndim > 1:
+        one_hot = targets.ndim == 2 and count > 1 and bool((labels >= 0).all())
         classes = labels.argmax(1) if one_hot and bool((labels.sum(1) == 1).all()) else None
-        return SampleSet(inputs, targets.to(weight), classes)
+        values = targets.to(weight)
+        return SampleSet(inputs, values, classes, as_given=values)
     kept = labels != ignore_index
     if not bool(kept.any()):
         raise MeasureError(f"all labels are {ignore_index}, the class that is left out")
     if not bool(kept.all()):
-        inputs, labels = inputs[kept], labels[kept]
+        inputs, labels, targets = inputs[kept], labels[kept], targets[kept]
+    if count == 1:
+        return SampleSet(inputs, targets.to(weight))
     if (least := int(labels.min())) < 0:
         raise MeasureError(
             f"label {least}: classes are counted from 0; ignore_index={least} leaves it out"
         )
-    return SampleSet(inputs, None, labels)
+    return SampleSet(inputs, None, labels, as_given=targets)
 
 
 def _at_positions(
@@ -191,8 +292,8 @@ def _at_positions(
     """
     labels, values = None, None
     if targets is not None:
-        values = _of_positions(targets, outputs.classes, ignore_index, weight)
-        if not targets.is_floating_point():
+        values = _of_positions(targets, outputs, ignore_index, weight)
+        if not targets.is_floating_point() and outputs.classes > 1:
             labels = targets.long().flatten(1)
             labels = labels.masked_fill(labels == ignore_index, -1)
     attended = inputs.get(ATTENTION) if isinstance(inputs, dict) else None
@@ -233,19 +334,23 @@ def _kept(x: Tensor, targets: Tensor | None, outputs: Outputs, attended: Tensor 
     return kept & attended.bool()
 
 
-def _of_positions(targets: Tensor, classes: int, ignore_index: int, weight: Tensor) -> Tensor:
+def _of_positions(targets: Tensor, outputs: Outputs, ignore_index: int, weight: Tensor) -> Tensor:
     """Targets (samples, positions * classes), the classes of a position side by side.
 
-    They are NaN where the label is `ignore_index`.
+    They are NaN where the label is `ignore_index`. Of one output integers are values.
     """
+    classes = outputs.classes
     if targets.ndim < 2:
         raise MeasureError(
             "targets are (samples,), and the network has outputs at several positions of each "
             "sample; pass a class for each position"
         )
     if targets.is_floating_point():
-        maps = targets.ndim > 3 and targets.shape[1] == classes
-        return (targets.movedim(1, -1) if maps else targets).flatten(1).to(weight)
+        maps = tuple(targets.shape[1:]) == outputs.shape
+        return (outputs.flat(targets) if maps else targets.flatten(1)).to(weight)
+    if classes == 1:
+        values = targets.flatten(1).to(weight)
+        return values.masked_fill(targets.flatten(1) == ignore_index, torch.nan)
     labels = targets.long().flatten(1)
     ignored = labels == ignore_index
     if bool(ignored.all()):
@@ -290,33 +395,33 @@ def only(model: nn.Module, parameters: str | Sequence[str] | None) -> Iterator[N
             parameter.requires_grad_(True)
 
 
-def network_of(model: nn.Module, dtype: str | torch.dtype | None) -> nn.Module:
-    """The network in the precision of the measurement, a copy where it has another.
+def unwrapped(model: nn.Module) -> nn.Module:
+    """What is compiled, or spread over devices, as it is without that."""
+    while True:
+        inside = getattr(model, "_orig_mod", None)  # what torch.compile wraps
+        if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
+            inside = model.module
+        if not isinstance(inside, nn.Module):
+            return model
+        model = inside
 
-    What is compiled, or spread over devices, is measured as it is without that.
-    """
-    if not isinstance(model, nn.Module):
-        raise MeasureError(f"the network is {type(model).__name__}, not a torch Module")
-    model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
-    if isinstance(model, nn.DataParallel):
-        model = model.module
+
+def network_of(model: nn.Module, dtype: str | torch.dtype | None) -> nn.Module:
+    """The network, unwrapped, in the precision of the measurement, a copy where it has another."""
+    model = unwrapped(model)
     first = next((p for p in model.parameters() if p.is_floating_point()), None)
     if first is None:
         raise MeasureError("the network has no parameters")
     if any(p.is_complex() for p in model.parameters()):
         raise MeasureError("the network has complex parameters; its quantities are of real ones")
-    if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
-        raise MeasureError(
-            "the network is on the meta device, where tensors have no numbers; call "
-            "model.to_empty(device='cpu') and load its weights"
-        )
     precisions = {"float64": torch.float64, "float32": torch.float32}
     wanted = precisions.get(str(first.dtype if dtype is None else dtype).removeprefix("torch."))
     if wanted is None and dtype is None:
         wanted = torch.float32  # half precision has too few digits for derivatives
     if wanted is None:
         raise MeasureError(f"dtype={dtype!r} is unknown; known: {', '.join(precisions)}")
-    if any(p.dtype != wanted for p in model.parameters() if p.is_floating_point()):
-        with torch.inference_mode(False):
-            model = copy.deepcopy(model).to(wanted)
+    if any(
+        p.dtype != wanted or p.is_inference() for p in model.parameters() if p.is_floating_point()
+    ):
+        model = copy_in(model, wanted)
     return model
