@@ -23,6 +23,8 @@ LOGITS = "logits"
 """The output that is meant where a network returns several by name."""
 ATTENTION = "attention_mask"
 """The input that says which positions of a sequence are no padding."""
+DIGIT = 20
+"""Bits of a digit of an integer that the real numbers beside it do not hold."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Layout:
     names: those of arguments; None: they are given by place.
     shapes: of each input, without the samples.
     types: of each input.
+    digits: whether each input has integers that the real numbers beside it do not hold: three
+        digits of them lie in their place.
     padding: whether the last input is an attention mask, which the network takes.
     positions: numbers of a last part, which says what positions of a sample count.
     """
@@ -39,6 +43,7 @@ class Layout:
     names: tuple[str, ...] | None
     shapes: tuple[tuple[int, ...], ...]
     types: tuple[torch.dtype, ...]
+    digits: tuple[bool, ...]
     padding: bool = False
     positions: int = 0
 
@@ -46,8 +51,16 @@ class Layout:
     def of(cls, inputs: Structure, positions: int = 0) -> "Layout":
         parts = _parts(inputs)
         names = tuple(sorted(inputs, key=ATTENTION.__eq__)) if isinstance(inputs, dict) else None
-        shapes, types = tuple(tuple(p.shape[1:]) for p in parts), tuple(p.dtype for p in parts)
-        return cls(names, shapes, types, names is not None and ATTENTION in names, positions)
+        types, padding = tuple(p.dtype for p in parts), names is not None and ATTENTION in names
+        held = [2 / torch.finfo(kind).eps for kind in types if kind.is_floating_point]
+
+        def beyond(part: Tensor) -> bool:
+            whole = not part.is_floating_point() and part.dtype.itemsize > 2 and part.numel() > 0
+            return bool(held) and whole and int(part.long().abs().max()) > held[0]
+
+        digits = tuple(map(beyond, parts))
+        shapes = tuple((*[3] * d, *p.shape[1:]) for p, d in zip(parts, digits, strict=True))
+        return cls(names, shapes, types, digits, padding, positions)
 
     @property
     def mixed(self) -> bool:
@@ -65,7 +78,13 @@ class Layout:
 
         kept: the positions that count, (samples, positions).
         """
-        parts = _parts(inputs)
+        digit = 2**DIGIT - 1
+        parts = [
+            torch.stack([part >> 2 * DIGIT, part >> DIGIT & digit, part & digit], 1)
+            if long
+            else part
+            for part, long in zip(_parts(inputs), self.digits, strict=True)
+        ]
         numbers = parts[:-1] if self.padding else parts
         real = next((p.dtype for p in numbers if p.is_floating_point()), torch.long)
         parts = parts if kept is None else [*parts, kept]
@@ -74,12 +93,14 @@ class Layout:
     def unpacked(self, x: Tensor) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
         """Positional and named arguments of a network from the packed tensor."""
         parts = []
-        for part, kind in zip(self._split(x), self.types, strict=True):
+        for part, kind, digits in zip(self._split(x), self.types, self.digits, strict=True):
             if part.is_floating_point() and not kind.is_floating_point:
                 part = part.round()
-            parts.append(
-                part if part.is_floating_point() == kind.is_floating_point else part.to(kind)
-            )
+            if digits:
+                high, middle, low = part.long().unbind(1)
+                part = (high << 2 * DIGIT) + (middle << DIGIT) + low
+            same = part.is_floating_point() == kind.is_floating_point
+            parts.append(part if same else part.to(kind))
         if self.names is None:
             return tuple(parts), {}
         return (), dict(zip(self.names, parts, strict=True))

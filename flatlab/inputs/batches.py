@@ -199,9 +199,12 @@ def _check_lengths(inputs: Structure) -> None:
 
 
 def tensor_of(values: Any, what: str) -> Tensor:
-    """A tensor of a tensor, an array, or a list of numbers; `MeasureError` of what has none."""
+    """A tensor of a tensor, an array, or a list of numbers; `MeasureError` of what has none.
+
+    What was made in inference mode is copied, as it can have no derivatives.
+    """
     if isinstance(values, Tensor):
-        return values
+        return values.clone() if values.is_inference() else values
     if isinstance(values, np.ndarray | Sequence) and not isinstance(values, str):
         try:
             return torch.as_tensor(np.asarray(values))

@@ -120,7 +120,12 @@ def with_options(loss: str | Function, options: Mapping[str, Any]) -> Loss | Fun
 
 
 def loss_for(
-    loss: Loss | Function, model: nn.Module, samples: SampleSet, outputs: Outputs, ignore_index: int
+    loss: Loss | Function,
+    model: nn.Module,
+    samples: SampleSet,
+    outputs: Outputs,
+    given: Tensor | None,
+    ignore_index: int,
 ) -> tuple[Loss, SampleSet]:
     """The loss of the outputs of a network, and the samples with the targets that it takes.
 
@@ -128,10 +133,11 @@ def loss_for(
         values on single samples, or their sum, or the mean over all positions.
     model: maps samples to vectors.
     outputs: what it returns by itself.
+    given: targets as a user has them, which a function takes.
     ignore_index: the class of positions that do not count.
     """
     if not isinstance(loss, Loss):
-        return _of_function(loss, model, samples, outputs, ignore_index)
+        return _of_function(loss, model, samples, outputs, given, ignore_index)
     if isinstance(loss, Weighted):
         loss = _of_mean_weight(loss, samples, outputs.classes)
     if not outputs.classes:
@@ -165,9 +171,13 @@ def _of_mean_weight(loss: Weighted, samples: SampleSet, classes: int) -> Weighte
 
 
 def _of_function(
-    loss: Function, model: nn.Module, samples: SampleSet, outputs: Outputs, ignore_index: int
+    loss: Function,
+    model: nn.Module,
+    samples: SampleSet,
+    outputs: Outputs,
+    targets: Tensor | None,
+    ignore_index: int,
 ) -> tuple[Loss, SampleSet]:
-    targets = _as_given(samples, outputs, ignore_index)
     if targets is None:
         raise MeasureError("a loss that is a function needs targets")
     integers = not targets.is_floating_point()
@@ -204,17 +214,6 @@ def _of_function(
         f"{total:.6g} for {mean:.6g} or {together:.6g}; class weights are class_weights= of "
         "loss='cross-entropy'"
     )
-
-
-def _as_given(samples: SampleSet, outputs: Outputs, ignore_index: int) -> Tensor | None:
-    """Targets as a function of the outputs takes them: classes, or values, by position."""
-    labels = samples.position_labels
-    if labels is not None:
-        positions = outputs.shape[1:] if len(outputs.shape) > 2 else outputs.shape[:1]
-        return labels.masked_fill(labels < 0, ignore_index).unflatten(1, positions)
-    if outputs.classes and samples.targets is not None:
-        return outputs.natural(samples.targets)
-    return samples.given
 
 
 def _tried(

@@ -72,21 +72,25 @@ def made_ready(
 
     Raises `MeasureError` for what no family takes.
     """
-    model = network_of(model, how.dtype)
+    model, ignore = network_of(model, how.dtype), how.ignore_index
     weight = next(p for p in model.parameters() if p.is_floating_point())
-    inputs, targets = collected(inputs, targets, how.samples, how.ignore_index)
+    with torch.inference_mode(False):  # derivatives need tensors that were made outside
+        inputs, given = collected(inputs, targets, how.samples, ignore)
     inputs, x, layout = _as_one(model, inputs, weight, tokens)
-    targets = None if targets is None else _checked(targets, x, weight)
+    given = None if given is None else _checked(given, x, weight)
     with preserving_state(model):
         outputs = outputs_of(model, x, layout, how.output)
+    targets = None
+    if given is not None:
+        targets = _classes_or_values(given, outputs, weight, isinstance(loss, Loss), ignore)
     if outputs.classes:
-        samples, layout = _at_positions(
-            inputs, x, targets, layout, outputs, weight, how.ignore_index
+        samples, layout, given = _at_positions(
+            inputs, x, targets, given, layout, outputs, weight, ignore
         )
     else:
-        samples = _labelled(x, targets, weight, how.ignore_index)
+        samples, given = _labelled(x, targets, given, ignore)
     network, ignored = adapted(model, layout, outputs), len(x) - len(samples.inputs)
-    loss, samples = loss_for(loss, network, samples, outputs, how.ignore_index)
+    loss, samples = loss_for(loss, network, samples, outputs, given, ignore)
     return Ready(network, samples, loss, outputs, ignored, layout is not None and layout.mixed)
 
 
@@ -104,7 +108,7 @@ def _as_one(
             raise MeasureError(
                 f"inputs are {part.dtype}; pass their real and imaginary parts as numbers"
             )
-        return part.to(weight if part.is_floating_point() else weight.device)
+        return _exactly(part, weight, "inputs")
 
     layout = None
     if isinstance(inputs, Tensor):
@@ -147,45 +151,99 @@ def _checked(targets: Tensor, x: Tensor, weight: Tensor) -> Tensor:
         raise MeasureError(f"there are {len(x)} inputs and {count} targets")
     if targets.is_complex() or not bool(targets.isfinite().all()):
         raise MeasureError("targets are not all finite real numbers")
-    return targets.to(weight if targets.is_floating_point() else weight.device)
+    return _exactly(targets, weight, "targets")
+
+
+def _exactly(numbers: Tensor, weight: Tensor, what: str) -> Tensor:
+    """Integers as they are, and real numbers in the precision of the network, on its device.
+
+    `MeasureError` where samples differ by less than that precision can tell, or where inputs are
+    whole numbers that it does not hold: those may count something, such as seconds.
+    """
+    if not numbers.is_floating_point():
+        return numbers.to(weight.device)
+    kept = numbers.to(weight)
+    if len(numbers) and numbers.dtype.itemsize > kept.dtype.itemsize:
+        low, high = numbers.aminmax(dim=0)
+        least, size = 1e-12 * torch.maximum(low.abs(), high.abs()), high - low
+        lost = (numbers - kept.to(numbers)).abs()
+        blurred = (lost.amax(0) > 1e-3 * size) & (size > least)
+        counts = (lost > 0) & (numbers == numbers.round()) & (numbers.abs() < 2**53)
+        if bool(blurred.any()) or (what == "inputs" and bool(counts.any())):
+            raise MeasureError(
+                f"{what} are {numbers.dtype}, of which {kept.dtype} does not hold enough digits, as "
+                "of times in seconds; subtract what they share, or pass dtype='float64'"
+            )
+    return kept
+
+
+def _classes_or_values(
+    targets: Tensor, outputs: Outputs, weight: Tensor, named: bool, ignore_index: int
+) -> Tensor:
+    """Integers where targets are classes, real numbers where they are values.
+
+    named: whether the loss is no function, which may do with whole real numbers what it wants.
+
+    Of several outputs, one whole number for each sample, or position, is its class. Of one output
+    it is a value, and NaN where it is an integer that is left out.
+    """
+    width = torch.Size(outputs.shape).numel()
+    each = outputs.classes or width
+    one = targets[0].numel() * each == width
+    if one and each > 1:
+        whole = not targets.is_floating_point() or (
+            named and bool((targets == targets.round()).all())
+        )
+        return targets.long() if whole else targets
+    if targets.is_floating_point():
+        return targets
+    values = _exactly(targets.double(), weight, "targets")
+    return values.masked_fill(targets == ignore_index, torch.nan) if each == 1 else values
 
 
 def _labelled(
-    inputs: Tensor, targets: Tensor | None, weight: Tensor, ignore_index: int
-) -> SampleSet:
-    """Samples with values (samples, N), or with classes, without those whose class is ignored."""
-    if targets is None or targets.is_floating_point():
-        return SampleSet(inputs, targets)
-    labels = targets.long()
-    if targets.ndim > 1:
-        one_hot = targets.ndim == 2 and targets.shape[1] > 1 and bool((labels >= 0).all())
-        classes = labels.argmax(1) if one_hot and bool((labels.sum(1) == 1).all()) else None
-        return SampleSet(inputs, targets.to(weight), classes)
-    kept = labels != ignore_index
+    inputs: Tensor, targets: Tensor | None, given: Tensor | None, ignore_index: int
+) -> tuple[SampleSet, Tensor | None]:
+    """Samples with values (samples, N), or with classes, without those that are left out.
+
+    given: targets as a user has them, of which the same samples are returned.
+    """
+    if targets is None or given is None:
+        return SampleSet(inputs), None
+    values = targets.is_floating_point()
+    left_out = targets.isnan() if values else targets == ignore_index
+    kept = ~left_out.reshape(len(inputs), -1).any(1)
     if not bool(kept.any()):
         raise MeasureError(f"all labels are {ignore_index}, the class that is left out")
     if not bool(kept.all()):
-        inputs, labels = inputs[kept], labels[kept]
+        inputs, targets, given = inputs[kept], targets[kept], given[kept]
+    if values:
+        one_hot = targets.ndim == 2 and targets.shape[1] > 1 and bool((targets >= 0).all())
+        one_hot = one_hot and bool(((targets.amax(1) == 1) & (targets.sum(1) == 1)).all())
+        return SampleSet(inputs, targets, targets.argmax(1) if one_hot else None), given
+    labels = targets.flatten()
     if (least := int(labels.min())) < 0:
         raise MeasureError(
             f"label {least}: classes are counted from 0; ignore_index={least} leaves it out"
         )
-    return SampleSet(inputs, None, labels)
+    return SampleSet(inputs, None, labels), given
 
 
 def _at_positions(
     inputs: Structure,
     x: Tensor,
     targets: Tensor | None,
+    given: Tensor | None,
     layout: Layout | None,
     outputs: Outputs,
     weight: Tensor,
     ignore_index: int,
-) -> tuple[SampleSet, Layout | None]:
+) -> tuple[SampleSet, Layout | None, Tensor | None]:
     """Samples of which some position counts, with masks among their inputs where not all do.
 
     inputs: as the network takes them.
     x: in one tensor.
+    given: targets as a user has them; returned with `ignore_index` where a position does not count.
 
     A position counts if it is neither padding nor without a target.
     """
@@ -202,8 +260,12 @@ def _at_positions(
     if not bool(some.any()):
         raise MeasureError("no position of any sample counts: all are masked or ignored")
     if bool(kept.all()):
-        return SampleSet(x, values, position_labels=labels), layout
+        return SampleSet(x, values, position_labels=labels), layout, given
     inputs, kept = of_samples(inputs, some), kept[some]
+    if given is not None:
+        given = given[some]
+        if not given.is_floating_point() and given[0].numel() == kept.shape[1]:
+            given = given.masked_fill(~kept.view(given.shape), ignore_index)
     layout = Layout.of(inputs, kept.shape[1])
     if values is not None:
         values = values[some]
@@ -212,7 +274,7 @@ def _at_positions(
             values = values.masked_fill(~kept[..., None], torch.nan).flatten(1)
     labels = None if labels is None else labels[some].masked_fill(~kept, -1)
     how: dict[str, Any] = {"masks": layout.masks, "padded": padded, "position_labels": labels}
-    return SampleSet(layout.packed(inputs, kept), values, kept=kept, **how), layout
+    return SampleSet(layout.packed(inputs, kept), values, kept=kept, **how), layout, given
 
 
 def _kept(x: Tensor, targets: Tensor | None, outputs: Outputs, attended: Tensor | None) -> Tensor:
@@ -300,23 +362,31 @@ def network_of(model: nn.Module, dtype: str | torch.dtype | None) -> nn.Module:
     model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     if isinstance(model, nn.DataParallel):
         model = model.module
-    first = next((p for p in model.parameters() if p.is_floating_point()), None)
-    if first is None:
+    kinds = {p.dtype for p in model.parameters() if p.is_floating_point()}
+    if not kinds:
         raise MeasureError("the network has no parameters")
     if any(p.is_complex() for p in model.parameters()):
         raise MeasureError("the network has complex parameters; its quantities are of real ones")
-    if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
+    tensors = (*model.parameters(), *model.buffers())
+    if any(tensor.is_meta for tensor in tensors):
         raise MeasureError(
             "the network is on the meta device, where tensors have no numbers; call "
             "model.to_empty(device='cpu') and load its weights"
         )
     precisions = {"float64": torch.float64, "float32": torch.float32}
-    wanted = precisions.get(str(first.dtype if dtype is None else dtype).removeprefix("torch."))
+    widest = max(kinds, key=lambda kind: kind.itemsize)
+    wanted = precisions.get(str(widest if dtype is None else dtype).removeprefix("torch."))
     if wanted is None and dtype is None:
         wanted = torch.float32  # half precision has too few digits for derivatives
     if wanted is None:
         raise MeasureError(f"dtype={dtype!r} is unknown; known: {', '.join(precisions)}")
-    if any(p.dtype != wanted for p in model.parameters() if p.is_floating_point()):
+    if kinds != {wanted} or any(tensor.is_inference() for tensor in tensors):
+
+        def converted(tensor: Tensor) -> Tensor:  # Module.to would make complex buffers real
+            if tensor.is_complex():
+                return tensor.to(wanted.to_complex())
+            return tensor.to(wanted) if tensor.is_floating_point() else tensor
+
         with torch.inference_mode(False):
-            model = copy.deepcopy(model).to(wanted)
+            model = copy.deepcopy(model)._apply(converted)
     return model
