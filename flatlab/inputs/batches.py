@@ -203,11 +203,23 @@ def tensor_of(values: Any, what: str) -> Tensor:
 
     What was made in inference mode is copied, as it can have no derivatives.
     """
+    if not isinstance(values, Tensor | np.ndarray | Sequence) or isinstance(values, str):
+        raise MeasureError(f"{what} must be a tensor or an array, not {type(values).__name__}")
     if isinstance(values, Tensor):
-        return values.clone() if values.is_inference() else values
-    if isinstance(values, np.ndarray | Sequence) and not isinstance(values, str):
+        tensor = values.clone() if values.is_inference() else values
+    else:
         try:
-            return torch.as_tensor(np.asarray(values))
+            array = np.asarray(values)
+            if array.dtype.kind not in "fiubc":
+                raise TypeError(f"they are {array.dtype}")
+            wide = array.dtype.kind == "f" and array.dtype.itemsize > 8  # torch has no such
+            native = np.float64 if wide else array.dtype.newbyteorder("=")
+            tensor = torch.as_tensor(array.astype(native, copy=False))
         except (TypeError, ValueError) as error:
             raise MeasureError(f"{what} are no numbers: {error}") from None
-    raise MeasureError(f"{what} must be a tensor or an array, not {type(values).__name__}")
+    if tensor.dtype in (torch.uint16, torch.uint32, torch.uint64):  # of which torch can do little
+        signed = tensor.long()
+        if bool((signed < 0).any()):
+            raise MeasureError(f"{what} are {tensor.dtype} of 2^63 and more")
+        return signed
+    return tensor

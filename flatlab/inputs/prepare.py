@@ -171,8 +171,8 @@ def _exactly(numbers: Tensor, weight: Tensor, what: str) -> Tensor:
         counts = (lost > 0) & (numbers == numbers.round()) & (numbers.abs() < 2**53)
         if bool(blurred.any()) or (what == "inputs" and bool(counts.any())):
             raise MeasureError(
-                f"{what} are {numbers.dtype}, of which {kept.dtype} does not hold enough digits, as "
-                "of times in seconds; subtract what they share, or pass dtype='float64'"
+                f"{what} are {numbers.dtype} with more digits than {kept.dtype} holds, as times in "
+                "seconds have; subtract what they share, or pass dtype='float64'"
             )
     return kept
 

@@ -236,7 +236,7 @@ BAD = {
     "not there": (lambda: None, "does not exist"),
     "test alone": (lambda: np.savez("bad.npz", x_test=X, y_test=LABELS), "it needs inputs"),
     "classes": (lambda: np.savez("bad.npz", x=X, y=LABELS - 1), "they must be classes"),
-    "complex": (lambda: np.savez("bad.npz", x=X * 1j, y=LABELS), "inputs are complex64"),
+    "complex": (lambda: np.savez("bad.npz", x=X * 1j, y=LABELS), "complex64"),
 }
 
 

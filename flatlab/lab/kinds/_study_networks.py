@@ -175,6 +175,8 @@ class StudyNetworks(Experiment, frozen=True, kw_only=True):
 
     def path(self, name: str) -> Path:
         """A file of the study, from the working folder."""
+        if "{" in name or "}" in name:
+            raise PlanError(f"{self.key}: {name} has braces, which Snakemake reads; rename it")
         return Path(os.path.relpath(studies()[self.study] / name))
 
     @property

@@ -24,11 +24,13 @@ from flatlab.data._dataset import DataError
 from flatlab.data._tensors import EVALUATED
 from flatlab.derivatives.per_sample.memory import BUDGET
 from flatlab.inputs.arguments import Arguments
+from flatlab.inputs.batches import of_samples
 from flatlab.inputs.files import parts_of_data
 from flatlab.inputs.losses import with_options
 from flatlab.inputs.prepare import made_ready
 from flatlab.lab.kinds import RunningJob
 from flatlab.lab.tables.runs import of_networks
+from flatlab.losses._base import loss_of
 from flatlab.measuring.evaluate import evaluate
 from flatlab.measuring.networks import Values, measure_each
 from flatlab.measuring.quantity import SampleSet
@@ -153,7 +155,7 @@ class Measurer:
         if how.device == "cuda" and not torch.cuda.is_available():
             raise MeasureError("device is cuda: torch sees no GPU; measure on the CPU")
         self.how = how
-        self.parts = parts_of_data(how.data, how.scaling, how.study, how.resize)
+        self.parts, _ = parts_of_data(how.data, how.scaling, how.study, how.resize)
         for name, part in self.parts.items():
             _check_classes(part, how, name)
         self.build = function_of(how.model, "--model", how.study)
@@ -179,8 +181,7 @@ class Measurer:
         about["parameters"] = sum(p.numel() for p in network.parameters())
         about["samples"] = min(how.arguments.samples or len(train), len(train))
         chosen = train.subset(about["samples"], how.arguments.seed)
-        classes = chosen.given is not None and not chosen.given.is_floating_point()
-        loss = about["loss"] = how.loss or ("cross-entropy" if classes else "half-mse")
+        loss = about["loss"] = how.loss or _default_loss(network, chosen, how.arguments)
         report = measure(
             network.to(how.device),
             chosen.inputs,
@@ -198,6 +199,16 @@ class Measurer:
         if not how.performance or chosen.given is None:
             return values
         return performance(network, self.parts, how, about) | values
+
+
+def _default_loss(network: nn.Module, samples: SampleSet, arguments: Arguments) -> str:
+    """Cross-entropy for classes; half-mse for numbers, as the integers of one output are."""
+    if samples.given is None or samples.given.is_floating_point():
+        return "half-mse"
+    few = of_samples(samples.inputs, slice(2))
+    outputs = made_ready(network, few, None, loss_of({"loss": "half-mse"}), arguments).outputs
+    several = (outputs.classes or torch.Size(outputs.shape).numel()) > 1
+    return "cross-entropy" if several else "half-mse"
 
 
 def accepted_arguments(
@@ -224,7 +235,8 @@ def accepted_arguments(
 
 
 def _check_classes(part: SampleSet, how: Measurement, name: str) -> None:
-    if part.given is None or part.given.is_floating_point():
+    named = how.loss in (None, "cross-entropy")
+    if part.given is None or part.given.is_floating_point() or not named:
         return
     classes = part.given[part.given != how.arguments.ignore_index]
     if classes.numel() and int(classes.min()) < 0:
