@@ -13,6 +13,8 @@ from typing import NamedTuple
 SEPARATORS = "\t;|,"
 COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 """A number with a decimal comma."""
+INDEX = re.compile(r"(Unnamed: \d.*)?")
+"""The header of a first column that numbers the rows, as pandas and R write it."""
 LOOKED_AT = 50
 """Rows by which the form of a file is known."""
 
@@ -66,7 +68,7 @@ def number_of(text: str, decimal: str = ".") -> float | None:
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
-    """The rows of a file by the names in its header, decimal commas as points.
+    """The rows of a file by the names in its header, without numbers of rows, commas as points.
 
     Raises `ValueError` for a row that is longer or shorter than the header.
     """
@@ -80,6 +82,8 @@ def rows_of(path: Path) -> list[dict[str, str]]:
     for number, row in enumerate(rows):
         if len(row) != len(header):
             raise ValueError(f"row {number + 1} has {len(row)} of {len(header)} columns")
+    while header and INDEX.fullmatch(header[0]):
+        header, rows = header[1:], [row[1:] for row in rows]
     return [
         {
             name: _with_point(cell.strip(), form.decimal)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flatlab.core.csv_files import form_of, number_of
+from flatlab.core.csv_files import INDEX, form_of, number_of
 from flatlab.data._dataset import DataError
 
 ENDINGS = (".npz", ".npy", ".csv", ".tsv", ".safetensors", ".pt", ".pth")
@@ -16,8 +16,6 @@ NUMBERED = re.compile(r"(targets?|labels?|y)[ _]?\d+")
 """Columns that are several targets, side by side."""
 UNIT = re.compile(r"\s*[\[(/].*")
 """What follows a name in a header: target [m], label (0 = cat)."""
-INDEX = re.compile(r"(Unnamed: 0.*)?")
-"""The header of the column of an index that pandas writes."""
 COUNTS = ("index", "id", "row")
 PARTS = ("train", "test")
 VALIDATION = ("val", "valid", "validation")
@@ -164,9 +162,10 @@ def _columns(path: Path) -> dict[str, np.ndarray]:
         (name, table[n]) for n, name in enumerate(names) if name or not table[n].isna().all()
     ]
     name, column = columns[0]
-    if _counts(column) and (form.header is None or name.lower() in COUNTS):
+    whole = len(column) > 2 and column.dtype.kind == "i"
+    if (form.header is None or name.lower() in COUNTS) and whole and set(np.diff(column)) == {1}:
         raise ValueError(f"column {name!r} counts the rows; leave it out, or give it another name")
-    if _counts(column) and INDEX.fullmatch(name):
+    if INDEX.fullmatch(name) and column.dtype.kind == "i" and column.is_unique:
         columns = columns[1:]
     for name, column in columns:
         lacking = column.isna()
@@ -190,8 +189,3 @@ def _columns(path: Path) -> dict[str, np.ndarray]:
         targets = targets.astype(np.int64) if whole else targets
         found[TARGETS[0]] = targets[:, 0] if len(wanted) == 1 else targets
     return found
-
-
-def _counts(column: Any) -> bool:
-    """Whether a column numbers the rows."""
-    return len(column) > 2 and column.dtype.kind == "i" and bool((np.diff(column) == 1).all())

@@ -44,7 +44,8 @@ TABLES = {
     "units": text("Label [class],a (m),b / kg"),
     "comment": text("# label,a,b"),
     "index of pandas": text(",label,a,b", NUMBERED),
-    "index of pandas, twice": text("Unnamed: 0,label,a,b", NUMBERED),
+    "index of pandas, saved again": text("Unnamed: 0,label,a,b", NUMBERED),
+    "index of a shuffled frame": text(",label,a,b", [(9 - 5 * n, *row) for n, *row in NUMBERED]),
     "classes as numbers": text("label,a,b", [(f"{y}.0", *x) for y, *x in ROWS]),
     "target last": text("a,b,y", [(*x, y) for y, *x in ROWS]),
 }
