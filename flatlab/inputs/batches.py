@@ -50,7 +50,7 @@ def collected(
             raise MeasureError("batches bring their targets; leave the argument targets out")
         return _gathered(_batches(inputs), limit, ignore_index)
     _check_lengths(inputs)
-    targets = _one_tensor(targets, len(_tensors(inputs)[0]))
+    targets = _one_tensor(targets, len(tensors_of(inputs)[0]))
     return of_samples(inputs, slice(limit)), targets if targets is None else targets[:limit]
 
 
@@ -74,7 +74,7 @@ def _gathered(
     count = 0
     for batch in batches:
         inputs, targets = _of_batch(batch)
-        here = len(_tensors(inputs)[0])
+        here = len(tensors_of(inputs)[0])
         parts.append((inputs, _one_tensor(targets, here)))
         count += here
         if limit is not None and count >= limit:
@@ -175,7 +175,7 @@ def _joined(structures: Sequence[Structure]) -> Structure:
         raise MeasureError(f"batches do not fit together: {str(error).splitlines()[0]}") from None
 
 
-def _tensors(parts: Structure) -> list[Tensor]:
+def tensors_of(parts: Structure) -> list[Tensor]:
     """All tensors of a structure, in order."""
     if isinstance(parts, Tensor):
         return [parts]
@@ -192,7 +192,7 @@ def of_samples(inputs: Structure, which: slice | Tensor) -> Structure:
 
 
 def _check_lengths(inputs: Structure) -> None:
-    parts = _tensors(inputs)
+    parts = tensors_of(inputs)
     if len({len(part) if part.ndim else -1 for part in parts}) > 1:
         shapes = ", ".join(str(tuple(part.shape)) for part in parts)
         raise MeasureError(f"inputs have different numbers of samples: {shapes}")

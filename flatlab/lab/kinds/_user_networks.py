@@ -1,5 +1,6 @@
 """Networks that users built, from files to a table as that of a grid."""
 
+import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,18 +14,19 @@ from msgspec.structs import asdict, replace
 from torch import nn
 
 from flatlab.api.measure import measure
+from flatlab.core.contents import content_of
 from flatlab.core.errors import MeasureError
 from flatlab.core.resume_state import ResumeState
 from flatlab.core.run_records import RunRecords
 from flatlab.core.schema import OWN
 from flatlab.core.store import load_weights
 from flatlab.core.studies import studies
-from flatlab.core.user_code import called, function_of
+from flatlab.core.user_code import called, function_of, modules_here
 from flatlab.data._dataset import DataError
 from flatlab.data._tensors import EVALUATED
 from flatlab.derivatives.per_sample.memory import BUDGET
 from flatlab.inputs.arguments import Arguments
-from flatlab.inputs.batches import of_samples
+from flatlab.inputs.batches import of_samples, tensors_of
 from flatlab.inputs.files import parts_of_data
 from flatlab.inputs.losses import with_options
 from flatlab.inputs.prepare import made_ready
@@ -35,6 +37,7 @@ from flatlab.measuring.evaluate import evaluate
 from flatlab.measuring.networks import Values, measure_each
 from flatlab.measuring.quantity import SampleSet
 from flatlab.networks._files import load_state
+from flatlab.version import __version__
 
 
 @dataclass(frozen=True)
@@ -67,15 +70,14 @@ class Measurement:
     study: str = ""
 
 
-def table_of(
-    records: RunRecords, how: Measurement, key: str, unfinished: ResumeState
-) -> xr.Dataset:
+def table_of(records: RunRecords, how: Measurement, key: str, unfinished: Path) -> xr.Dataset:
     """Measure every network, and join the results to a table.
 
     records: the files, with hyper-parameters and outcomes.
     how: they are measured.
     key: what the table is called.
-    unfinished: the results of an interrupted attempt.
+    unfinished: a folder for the results of an interrupted attempt, which count if nothing that the
+        table is made of has changed: weights, samples, modules of the working folder.
 
     Every file is read and fitted into its network before the first is measured, so that a wrong one
     is told at once. A network that a family refuses is in the table without values, and `failure`
@@ -89,8 +91,13 @@ def table_of(
     def of_pair(number: int, about: dict[str, Any]) -> Values:
         return measurer.values(measurer.network(*pairs[number]), about)
 
+    identity = {
+        **{"how": how, "pairs": pairs, "version": __version__, "modules": modules_here()},
+        **{"weights": [content_of(file) for file in records.files]},
+        **{"samples": {name: _content(part) for name, part in measurer.parts.items()}},
+    }
     names = [f"{number}-{file.stem}" for number, (file, _) in enumerate(pairs)]
-    rows = measure_each(names, of_pair, unfinished)
+    rows = measure_each(names, of_pair, ResumeState(unfinished, identity))
     about = {
         **{"experiment": key, "name": key, "scale": "own", "title": f"Networks of {how.model}"},
         **{"data": Path(how.data).name, "model": how.model, "sample_seed": how.arguments.seed},
@@ -99,11 +106,20 @@ def table_of(
     return of_networks([*enumerate(rows)], records, about)
 
 
+def _content(part: SampleSet) -> str:
+    """A hash of samples, wherever they come from."""
+    digest = hashlib.sha256()
+    for tensor in (*tensors_of(part.inputs), *([] if part.given is None else [part.given])):
+        digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
 def measure_job(job: RunningJob) -> xr.Dataset:
     """Some families on one network of a study, and what is known of it: a metric file."""
     how = dict(job.params.settings)
     hyperparameters, data = how.pop("hyperparameters"), how.pop("data")
-    how.pop("content", None)  # of a folder, for Snakemake alone
+    how.pop("content", None)  # for Snakemake alone
     trained_here = how.pop("outcomes", False)
     if "data" in job.input.keys():  # noqa: SIM118 - Snakemake's lists of names are no mappings
         data = job.input.data
