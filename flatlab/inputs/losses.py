@@ -124,6 +124,7 @@ def loss_for(
     model: nn.Module,
     samples: SampleSet,
     outputs: Outputs,
+    given: Tensor | None,
     ignore_index: int,
     elsewhere: Callable[[], Any],
 ) -> tuple[Loss, SampleSet]:
@@ -133,11 +134,12 @@ def loss_for(
         values on single samples, or their sum, or the mean over all positions.
     model: maps samples to vectors.
     outputs: what it returns by itself.
+    given: targets as a user has them, which a function takes.
     ignore_index: the class of positions that do not count.
     elsewhere: calls the user's network on other samples.
     """
     if not isinstance(loss, Loss):
-        return _of_function(loss, model, samples, outputs, ignore_index, elsewhere)
+        return _of_function(loss, model, samples, outputs, given, ignore_index, elsewhere)
     if isinstance(loss, Weighted):
         loss = _of_mean_weight(loss, samples, outputs.classes)
     if not outputs.classes:
@@ -175,10 +177,10 @@ def _of_function(
     model: nn.Module,
     samples: SampleSet,
     outputs: Outputs,
+    targets: Tensor | None,
     ignore_index: int,
     elsewhere: Callable[[], Any],
 ) -> tuple[Loss, SampleSet]:
-    targets = _as_given(samples, outputs, ignore_index)
     if targets is None:
         raise MeasureError("a loss that is a function needs targets")
     integers = not targets.is_floating_point()
@@ -218,16 +220,6 @@ def _of_function(
         f"{total:.6g} for {mean:.6g} or {together:.6g}; class weights are class_weights= of "
         "loss='cross-entropy'"
     )
-
-
-def _as_given(samples: SampleSet, outputs: Outputs, ignore_index: int) -> Tensor | None:
-    """Targets as a function of the outputs takes them: classes, or values, by position."""
-    labels = samples.position_labels
-    if labels is not None:
-        return labels.masked_fill(labels < 0, ignore_index).unflatten(1, outputs.positions)
-    if outputs.classes and samples.targets is not None:
-        return outputs.natural(samples.targets)
-    return samples.given
 
 
 def _tried(

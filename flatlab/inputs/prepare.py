@@ -73,30 +73,34 @@ def made_ready(
 
     Call it inside `preserving_state`. Raises `MeasureError` for what no family takes.
     """
-    given, model = unwrapped(model), network_of(model, how.dtype)
-    given = model if next(given.parameters()).is_inference() else given
+    theirs, model, ignore = unwrapped(model), network_of(model, how.dtype), how.ignore_index
+    theirs = model if next(theirs.parameters()).is_inference() else theirs
     weight = next(p for p in model.parameters() if p.is_floating_point())
-    inputs, targets = collected(inputs, targets, how.samples, how.ignore_index)
+    with torch.inference_mode(False):  # derivatives need tensors that were made outside
+        inputs, given = collected(inputs, targets, how.samples, ignore)
     two = of_samples(inputs, slice(2))
     inputs, x, layout = _as_one(model, inputs, weight, tokens)
-    targets = None if targets is None else _checked(targets, x, weight)
-    reference = _called(given, two, x[:2])
+    given = None if given is None else _checked(given, x, weight)
+    reference = _called(theirs, two, x[:2])
 
     def elsewhere(count: int = 1) -> Any:
-        return _called(given, of_samples(two, slice(count)), x[:count])
+        return _called(theirs, of_samples(two, slice(count)), x[:count])
 
-    outputs = outputs_of(reference, how.output, targets, how.class_axis)
+    outputs = outputs_of(reference, how.output, given, how.class_axis)
     network = adapted(model, layout, outputs)
-    _check_same(given, network, partial(elsewhere, 2), reference, x[:2], outputs)
+    _check_same(theirs, network, partial(elsewhere, 2), reference, x[:2], outputs)
+    targets = None
+    if given is not None:
+        targets = _classes_or_values(given, outputs, weight, isinstance(loss, Loss), ignore)
     if outputs.classes:
-        samples, layout = _at_positions(
-            inputs, x, targets, layout, outputs, weight, how.ignore_index
+        samples, layout, given = _at_positions(
+            inputs, x, targets, given, layout, outputs, weight, ignore
         )
         network = adapted(model, layout, outputs)
     else:
-        samples = _labelled(x, targets, weight, how.ignore_index, outputs)
+        samples, given = _labelled(x, targets, given, ignore)
     ignored, held = len(x) - len(samples.inputs), [*map(str, layout.beside)] if layout else []
-    loss, samples = loss_for(loss, network, samples, outputs, how.ignore_index, elsewhere)
+    loss, samples = loss_for(loss, network, samples, outputs, given, ignore, elsewhere)
     return Ready(network, samples, loss, outputs, ignored, held)
 
 
@@ -197,7 +201,7 @@ def _as_one(
                 f"inputs are {part.dtype}; pass their real and imaginary parts as numbers"
             )
         part = part.clone() if part.is_inference() else part
-        return part.to(weight if part.is_floating_point() else weight.device)
+        return _exactly(part, weight, "inputs")
 
     layout = None
     if isinstance(inputs, Tensor):
@@ -240,60 +244,106 @@ def _checked(targets: Tensor, x: Tensor, weight: Tensor) -> Tensor:
         raise MeasureError(f"there are {len(x)} inputs and {count} targets")
     if targets.is_complex() or not bool(targets.isfinite().all()):
         raise MeasureError("targets are not all finite real numbers")
-    return targets.to(weight if targets.is_floating_point() else weight.device)
+    return _exactly(targets, weight, "targets")
+
+
+def _exactly(numbers: Tensor, weight: Tensor, what: str) -> Tensor:
+    """Integers as they are, and real numbers in the precision of the network, on its device.
+
+    `MeasureError` where samples differ by less than that precision can tell, or where inputs are
+    whole numbers that it does not hold: those may count something, such as seconds.
+    """
+    if not numbers.is_floating_point():
+        return numbers.to(weight.device)
+    kept = numbers.to(weight)
+    if len(numbers) and numbers.dtype.itemsize > kept.dtype.itemsize:
+        low, high = numbers.aminmax(dim=0)
+        least, size = 1e-12 * torch.maximum(low.abs(), high.abs()), high - low
+        lost = (numbers - kept.to(numbers)).abs()
+        blurred = (lost.amax(0) > 1e-3 * size) & (size > least)
+        counts = (lost > 0) & (numbers == numbers.round()) & (numbers.abs() < 2**53)
+        if bool(blurred.any()) or (what == "inputs" and bool(counts.any())):
+            raise MeasureError(
+                f"{what} are {numbers.dtype} with more digits than {kept.dtype} holds, as times in "
+                "seconds have; subtract what they share, or pass dtype='float64'"
+            )
+    return kept
+
+
+def _classes_or_values(
+    targets: Tensor, outputs: Outputs, weight: Tensor, named: bool, ignore_index: int
+) -> Tensor:
+    """Integers where targets are classes, real numbers where they are values.
+
+    named: whether the loss is no function, which may do with whole real numbers what it wants.
+
+    Of several outputs, one whole number for each sample, or position, is its class. Of one output
+    it is a value, and NaN where it is an integer that is left out.
+    """
+    width = torch.Size(outputs.shape).numel()
+    each = outputs.classes or width
+    one = targets[0].numel() * each == width
+    if one and each > 1:
+        whole = not targets.is_floating_point() or (
+            named and bool((targets == targets.round()).all())
+        )
+        return targets.long() if whole else targets
+    if targets.is_floating_point():
+        return targets
+    values = _exactly(targets.double(), weight, "targets")
+    return values.masked_fill(targets == ignore_index, torch.nan) if each == 1 else values
 
 
 def _labelled(
-    inputs: Tensor, targets: Tensor | None, weight: Tensor, ignore_index: int, outputs: Outputs
-) -> SampleSet:
-    """Samples with values (samples, N), or with classes, without those whose class is ignored.
+    inputs: Tensor, targets: Tensor | None, given: Tensor | None, ignore_index: int
+) -> tuple[SampleSet, Tensor | None]:
+    """Samples with values (samples, N), or with classes, without those that are left out.
 
-    Of one output integers are values: it has no classes.
+    given: targets as a user has them, of which the same samples are returned.
     """
-    if targets is None or targets.is_floating_point():
-        return SampleSet(inputs, targets)
-    labels, count = targets.long(), torch.Size(outputs.shape).numel()
-    if targets.ndim == 2 and targets.shape[1] == 1 < count:
-        labels = labels[:, 0]
-    elif targets.ndim > 1:
-        one_hot = targets.ndim == 2 and count > 1 and bool((labels >= 0).all())
-        classes = labels.argmax(1) if one_hot and bool((labels.sum(1) == 1).all()) else None
-        values = targets.to(weight)
-        return SampleSet(inputs, values, classes, as_given=values)
-    kept = labels != ignore_index
+    if targets is None or given is None:
+        return SampleSet(inputs), None
+    values = targets.is_floating_point()
+    left_out = targets.isnan() if values else targets == ignore_index
+    kept = ~left_out.reshape(len(inputs), -1).any(1)
     if not bool(kept.any()):
         raise MeasureError(f"all labels are {ignore_index}, the class that is left out")
     if not bool(kept.all()):
-        inputs, labels, targets = inputs[kept], labels[kept], targets[kept]
-    if count == 1:
-        return SampleSet(inputs, targets.to(weight))
+        inputs, targets, given = inputs[kept], targets[kept], given[kept]
+    if values:
+        one_hot = targets.ndim == 2 and targets.shape[1] > 1 and bool((targets >= 0).all())
+        one_hot = one_hot and bool(((targets.amax(1) == 1) & (targets.sum(1) == 1)).all())
+        return SampleSet(inputs, targets, targets.argmax(1) if one_hot else None), given
+    labels = targets.flatten()
     if (least := int(labels.min())) < 0:
         raise MeasureError(
             f"label {least}: classes are counted from 0; ignore_index={least} leaves it out"
         )
-    return SampleSet(inputs, None, labels, as_given=targets)
+    return SampleSet(inputs, None, labels), given
 
 
 def _at_positions(
     inputs: Structure,
     x: Tensor,
     targets: Tensor | None,
+    given: Tensor | None,
     layout: Layout | None,
     outputs: Outputs,
     weight: Tensor,
     ignore_index: int,
-) -> tuple[SampleSet, Layout | None]:
+) -> tuple[SampleSet, Layout | None, Tensor | None]:
     """Samples of which some position counts, with masks among their inputs where not all do.
 
     inputs: as the network takes them.
     x: in one tensor.
+    given: targets as a user has them; returned with `ignore_index` where a position does not count.
 
     A position counts if it is neither padding nor without a target.
     """
     labels, values = None, None
     if targets is not None:
-        values = _of_positions(targets, outputs, ignore_index, weight)
-        if not targets.is_floating_point() and outputs.classes > 1:
+        values = _of_positions(targets, outputs.classes, ignore_index, weight)
+        if not targets.is_floating_point():
             labels = targets.long().flatten(1)
             labels = labels.masked_fill(labels == ignore_index, -1)
     attended = inputs.get(ATTENTION) if isinstance(inputs, dict) else None
@@ -303,8 +353,12 @@ def _at_positions(
     if not bool(some.any()):
         raise MeasureError("no position of any sample counts: all are masked or ignored")
     if bool(kept.all()):
-        return SampleSet(x, values, position_labels=labels), layout
+        return SampleSet(x, values, position_labels=labels), layout, given
     inputs, kept = of_samples(inputs, some), kept[some]
+    if given is not None:
+        given = given[some]
+        if not given.is_floating_point() and given[0].numel() == kept.shape[1]:
+            given = given.masked_fill(~kept.view(given.shape), ignore_index)
     layout = Layout.of(inputs, kept.shape[1])
     if values is not None:
         values = values[some]
@@ -313,7 +367,7 @@ def _at_positions(
             values = values.masked_fill(~kept[..., None], torch.nan).flatten(1)
     labels = None if labels is None else labels[some].masked_fill(~kept, -1)
     how: dict[str, Any] = {"masks": layout.masks, "padded": padded, "position_labels": labels}
-    return SampleSet(layout.packed(inputs, kept), values, kept=kept, **how), layout
+    return SampleSet(layout.packed(inputs, kept), values, kept=kept, **how), layout, given
 
 
 def _kept(x: Tensor, targets: Tensor | None, outputs: Outputs, attended: Tensor | None) -> Tensor:
@@ -409,19 +463,19 @@ def unwrapped(model: nn.Module) -> nn.Module:
 def network_of(model: nn.Module, dtype: str | torch.dtype | None) -> nn.Module:
     """The network, unwrapped, in the precision of the measurement, a copy where it has another."""
     model = unwrapped(model)
-    first = next((p for p in model.parameters() if p.is_floating_point()), None)
-    if first is None:
+    kinds = {p.dtype for p in model.parameters() if p.is_floating_point()}
+    if not kinds:
         raise MeasureError("the network has no parameters")
     if any(p.is_complex() for p in model.parameters()):
         raise MeasureError("the network has complex parameters; its quantities are of real ones")
     precisions = {"float64": torch.float64, "float32": torch.float32}
-    wanted = precisions.get(str(first.dtype if dtype is None else dtype).removeprefix("torch."))
+    widest = max(kinds, key=lambda kind: kind.itemsize)
+    wanted = precisions.get(str(widest if dtype is None else dtype).removeprefix("torch."))
     if wanted is None and dtype is None:
         wanted = torch.float32  # half precision has too few digits for derivatives
     if wanted is None:
         raise MeasureError(f"dtype={dtype!r} is unknown; known: {', '.join(precisions)}")
-    if any(
-        p.dtype != wanted or p.is_inference() for p in model.parameters() if p.is_floating_point()
-    ):
+    tensors = (*model.parameters(), *model.buffers())
+    if kinds != {wanted} or any(tensor.is_inference() for tensor in tensors):
         model = copy_in(model, wanted)
     return model

@@ -69,7 +69,6 @@ class SampleSet:
         elsewhere; None: all.
     masks: numbers of each sample, the last ones, that are masks and no inputs.
     padded: whether some positions are padding, which the network does not see.
-    as_given: targets of classes in the form that a user's loss takes.
     """
 
     inputs: Any
@@ -79,7 +78,6 @@ class SampleSet:
     kept: Tensor | None = None
     masks: int = 0
     padded: bool = False
-    as_given: Tensor | None = None
 
     @classmethod
     def of(cls, split: Split) -> "SampleSet":
@@ -98,9 +96,7 @@ class SampleSet:
 
     @property
     def given(self) -> Tensor | None:
-        """Targets as a user has them, or the classes, or the values where there are none."""
-        if self.as_given is not None:
-            return self.as_given
+        """The classes, or the values where there are none."""
         return self.targets if self.labels is None else self.labels
 
     @property
