@@ -24,6 +24,7 @@ from flatlab.core.studies import studies
 from flatlab.core.user_code import called, function_of, modules_here
 from flatlab.data._dataset import DataError
 from flatlab.data._tensors import EVALUATED
+from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.derivatives.per_sample.memory import BUDGET
 from flatlab.inputs.arguments import Arguments
 from flatlab.inputs.batches import of_samples, tensors_of
@@ -273,8 +274,9 @@ def performance(
         if part.given is None:
             continue
         arguments = replace(how.arguments, samples=None)
-        ready = made_ready(network, part.inputs, part.given, loss, arguments)
-        of_part = evaluate(ready, EVALUATED[ready.samples.inputs.device.type], ready.model)
+        with preserving_state(network):
+            ready = made_ready(network, part.inputs, part.given, loss, arguments)
+            of_part = evaluate(ready, EVALUATED[ready.samples.inputs.device.type], ready.model)
         if "accuracy" in of_part:
             of_part["accuracy"] *= 100
             of_part["error"] = 100 - of_part["accuracy"]
