@@ -214,7 +214,7 @@ def tensor_of(values: Any, what: str) -> Tensor:
         tensor = values.clone() if values.is_inference() else values
     else:
         try:
-            array = np.asarray(values)
+            array = np.asarray(values, order="C")
             if array.dtype.kind not in "fiubc":
                 raise TypeError(f"they are {array.dtype}")
             wide = array.dtype.kind == "f" and array.dtype.itemsize > 8  # torch has no such
