@@ -3,7 +3,6 @@
 from typing import Any
 
 from flatlab.lab.figures import captions
-from flatlab.lab.plan import RankTable, SharpnessGrid
 from flatlab.lab.plan.declarations import Declaration
 from flatlab.papers.andriushchenko2023 import _names as names
 from flatlab.papers.andriushchenko2023._names import (
@@ -16,6 +15,7 @@ from flatlab.papers.andriushchenko2023._names import (
     VIT,
     VIT21K,
 )
+from flatlab.papers.andriushchenko2023.templates import RankTable, SharpnessGrid
 
 DETAILS = (captions.BETWEEN_NETWORKS,)
 WORDS = {"error": "(%)", "error_gap": "gap"}

@@ -3,9 +3,10 @@
 from typing import Any
 
 from flatlab.lab.figures import captions
-from flatlab.lab.plan import Lines, Panel, Paper, Points, RankTable, SharpnessGrid
+from flatlab.lab.plan import Lines, Panel, Paper, Points
 from flatlab.papers.andriushchenko2023 import _released_figures
 from flatlab.papers.andriushchenko2023._names import TABLE3, TABLE4
+from flatlab.papers.andriushchenko2023.templates import RankTable, SharpnessGrid
 
 PAPER = Paper(
     title="A Modern Look at the Relationship between Sharpness and Generalization",
