@@ -181,7 +181,7 @@ class PairPlot(NamedTuple):
         columns = tuple((meant.get(x, x), meant.get(y, y)) for x, y in columns)
 
         def of_networks() -> list[Estimate]:
-            networks = e[self.grid].that_interpolate().called(**{"root g": "root_g"})
+            networks = e[self.grid].that_interpolate().labelled(**{"root g": "root_g"})
             if any("loss_gap" in pair for pair in columns):
                 networks = networks.with_table(with_loss_gap)
             return (networks.of_seeds(self.seeds) if self.seeds else networks).rhos(*columns)

@@ -243,7 +243,7 @@ def columns(features: str) -> dict[str, str]:
 def with_gap(e: ResultTables, *measures: str, features: str = "plain") -> list[Estimate]:
     """rho(measure, gap) of each measure, over the same networks."""
     known = columns(features)
-    networks = e[GRID].with_table(with_rescaled).called(**{known[word]: word for word in known})
+    networks = e[GRID].with_table(with_rescaled).labelled(**{known[word]: word for word in known})
     return networks.rhos(*((known.get(measure, measure), GAP) for measure in measures))
 
 
