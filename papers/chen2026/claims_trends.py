@@ -72,6 +72,11 @@ def pairs(x: str, others: Words) -> list[tuple[str, str]]:
     return [(QUANTITIES[x], QUANTITIES[word]) for word in others]
 
 
+def rho_with_sharpness(line: Curves, word: str, window: Window, by: Weight) -> Estimate:
+    """The correlation over time of a quantity with sharpness, of the networks of one setting."""
+    return line.rhos(*pairs("sharpness", [word]), window=window, by=by)[0]
+
+
 PASSED = {"window": "window", "weight": "by"}
 SPANS = {"interpolation": "I"}
 """What judges of curves call readings, and their choices."""

@@ -19,7 +19,7 @@ from flatlab.lab.claims import Claims
 from flatlab.lab.tables.columns import Column
 from flatlab.lab.tables.eligibility import FEWEST_FOR_CORRELATION, NotEligible, require, too_few
 from flatlab.lab.tables.networks import ResultTables
-from flatlab.papers.petzka2021.measures import AFTER, GAP, GRID, MEASURES, RESCALED
+from flatlab.papers.petzka2021.minima import AFTER, GAP, GRID, MEASURES, RESCALED
 from flatlab.papers.petzka2021.readings import READINGS
 from flatlab.stats.correlation import Correlations
 from flatlab.stats.estimate import Array, Estimate, over_seeds, undefined
