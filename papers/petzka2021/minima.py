@@ -7,7 +7,22 @@ import pandas as pd
 
 from flatlab.lab.figures.render import Settings
 from flatlab.lab.tables.networks import Networks, ResultTables
-from flatlab.papers.petzka2021.measures import AFTER, GAP, GRID, MEASURES, RESCALED
+
+GRID, GAP = "minima-grid", "generalization_gap"
+RESCALED, AFTER = "last-layer", "_after"
+"""The transformation of Figure 7, and the ending of what is measured after it."""
+
+MEASURES = {
+    "kappa": "normalized_kappa_trace[-1]",
+    "trace": "hessian_trace_per_layer[-1]",
+    "fisher_rao": "fisher_rao",
+    "pac_bayes": "pac_bayes",
+    "norm": "squared_norm_per_layer[-1]",
+    "kappa_before_last": "normalized_kappa_trace[-2]",
+    "network_trace": "hessian_trace",
+    "network_norm": "squared_norm",
+}
+"""The column of the table that a measure is."""
 
 
 def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:

@@ -85,7 +85,7 @@ def spread(
     for setting in dict.fromkeys(setting for *_, setting in sorted(values)):
         runs = chosen.isel(run=[s == setting for s in settings])
         # a checkpoint that only another setting has is not a gap in this one
-        runs = runs.isel(checkpoint=selection.measured(runs).any("run").values)
+        runs = runs.isel(checkpoint=selection.has_values(runs).any("run").values)
         parts += [_curves(runs[name], samples).assign(setting=setting) for name in quantities]
         begins = selection.interpolation_begins(runs["train_loss"])
         if marks and math.isfinite(begins):

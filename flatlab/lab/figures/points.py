@@ -1,6 +1,6 @@
 """Template `Points`: a point per network, as a paper's module selects, and their correlation.
 
-The panels of `SharpnessGrid` and `Pairs` are drawn here, too.
+The panels of `Pairs`, and of a template of andriushchenko2023, are drawn here, too.
 """
 
 import functools

@@ -16,8 +16,8 @@ from flatlab.lab import plan
 from flatlab.lab.figures import render, style
 from flatlab.papers.andriushchenko2023 import fig7
 from flatlab.papers.andriushchenko2023._names import BERT, CLIP, VIT, VIT21K
-from flatlab.papers.andriushchenko2023._released_figures import FIGURES as OF_RELEASED
 from flatlab.papers.andriushchenko2023.claims_recipes import RESNETS, VITS
+from flatlab.papers.andriushchenko2023.figures import RELEASED
 from papers.andriushchenko2023.tests.tables import diagonal, linear, recipes, zoo
 
 SETTINGS = {f.key: f.settings for f in plan.figures() if f.paper == "andriushchenko2023"}
@@ -131,7 +131,7 @@ def expected_tau(row, table):
 
 
 @pytest.mark.parametrize(
-    "key", [pytest.param(key, marks=[pytest.mark.long] * (key not in QUICK)) for key in OF_RELEASED]
+    "key", [pytest.param(key, marks=[pytest.mark.long] * (key not in QUICK)) for key in RELEASED]
 )
 def test_every_tau_in_the_csv_is_that_of_scipy(key, monkeypatch):
     monkeypatch.setattr(render, "FORMATS", ("svg",))

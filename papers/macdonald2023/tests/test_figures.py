@@ -12,13 +12,7 @@ from flatlab.lab.figures import render as figures
 from flatlab.lab.tables.eligibility import NotEligible
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.macdonald2023 import fig32, norms
-from flatlab.papers.macdonald2023._frequencies import (
-    GAUSSIAN,
-    INITIALIZATIONS,
-    JACOBIAN,
-    RELU,
-    SHARPNESS,
-)
+from flatlab.papers.macdonald2023.norms import GAUSSIAN, INITIALIZATIONS, JACOBIAN, RELU, SHARPNESS
 from papers.macdonald2023.tests.tables import points
 
 TABLES = {GAUSSIAN: "table1", RELU: "table2"}

@@ -12,7 +12,7 @@ from flatlab.lab.figures import render as figures
 from flatlab.lab.tables.columns import Column
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.petzka2021.claims import CLAIMS
-from flatlab.papers.petzka2021.measures import MEASURES
+from flatlab.papers.petzka2021.minima import MEASURES
 from tests.synthetic import tables
 from tests.synthetic.tables import judged
 
