@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(items):
 
 
 def _each_value_once(cases):
-    """Cases with every value of each parametrization, those on the diagonal of the product first."""
+    """Cases with every value of each parametrization, the diagonal of the product first."""
     if not all(hasattr(case, "callspec") for case in cases):
         return cases
     values = {case: [*enumerate(case.callspec._idlist)] for case in cases}
