@@ -157,6 +157,7 @@ def test_the_limit_of_a_step_is_that_of_its_bytes_and_operations():
     assert "limit_us" not in report.limit(least, "tf32")
 
 
+@pytest.mark.more
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")
 def test_make_gpu_says_in_one_sentence_that_there_is_no_gpu():
     hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}

@@ -52,6 +52,7 @@ def in_project(project):
     """All of it is asked in a project folder."""
 
 
+@pytest.mark.more
 def test_only_a_verdict_that_turns_into_its_opposite_is_an_error_status(printed):
     turned = {}
     for a, b in itertools.product(OUTCOMES, repeat=2):

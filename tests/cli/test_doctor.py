@@ -92,6 +92,7 @@ def test_packages_are_compared_with_what_is_asked_for_and_with_the_lock(checkout
     assert said("Python")[0] == "broken"
 
 
+@pytest.mark.more
 def test_a_gpu_works_if_torch_sees_it(checkout, monkeypatch):
     assert said("GPU")[0] == "-"
     Path("config.yaml").write_text("device: cuda\n")
@@ -128,6 +129,7 @@ def test_the_names_of_data_sets_are_torchvisions():
     assert names <= {name for name, _ in datasets.FashionMNIST.resources}
 
 
+@pytest.mark.more
 def test_it_starts_where_packages_are_missing(checkout):
     """Other commands name the package; this one runs."""
     code = "import sys; sys.modules.update(numpy=None, xarray=None, joblib=None, psutil=None)\n"

@@ -157,6 +157,7 @@ def test_of_measured_packs_nothing_is_left_whatever_they_lack(project):
     assert counted == {kind: (0, count) for kind, count in done.items()}
 
 
+@pytest.mark.more
 def test_figures_papers_and_experiments_are_estimated_by_name(chosen, printed, refusal):
     """What nobody has timed is said."""
     jobs = len(list(forecast.jobs_of(chosen, "demo")))

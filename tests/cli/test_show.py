@@ -125,6 +125,7 @@ def test_the_summary_of_a_figure_or_a_paper_has_its_claims(project, printed):
     assert printed("summary", "chen2026") == text
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
@@ -151,6 +152,7 @@ def test_an_unknown_key_of_the_configuration_is_a_sentence(command, project, ref
     assert refusal(*command.split()).startswith(sentence)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("name", "lacking"),
     [

@@ -64,6 +64,7 @@ def one_hot(count=SAMPLES, width=WIDTHS[-1]):
     return nn.functional.one_hot(torch.arange(count) % width, width).double()
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 @pytest.mark.parametrize("sizes", [[SAMPLES], [4, 4, 1]])
 def test_products_are_those_of_the_whole_matrices(activation, sizes, loss, mlp, normal):
@@ -225,6 +226,7 @@ def test_a_warm_start_finds_an_eigenvalue_that_has_overtaken_the_largest(normal)
         assert found.value == pytest.approx(largest, rel=RESIDUAL)
 
 
+@pytest.mark.more
 def test_a_grid_measures_with_warm_starts():
     """The memory is that of one run and one sample set."""
     raw = images((8, 8))

@@ -77,6 +77,7 @@ def test_products_are_those_of_torch(convolution, norm):
     agree(*convolutional(convolution, norm))
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", ["lenet", "vgg", "resnet", "preact-resnet", "simple-vit"])
 def test_products_of_architectures_whole_in_batches_and_in_part(name):
     model, x, _ = small(name)
@@ -147,6 +148,7 @@ def rows_agree(name, model, batches, loss):
     return rows
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("matrix", MATRICES)
 @pytest.mark.parametrize("name", ["mlp-tanh", "lenet", "vgg", "resnet"])
 def test_rows_are_those_of_the_matrix_whole_in_batches_and_in_part(name, matrix):

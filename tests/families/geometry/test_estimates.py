@@ -49,6 +49,7 @@ def test_directions_are_drawn_until_the_accuracy_is_reached(accuracy):
     assert report.attrs["directions"] % 30 == 0
 
 
+@pytest.mark.more
 def test_an_estimate_does_not_depend_on_batches():
     model, x = many_outputs("resnet")
     first, second = (flatlab.measure(model, x, accuracy=0.9, batch_size=n) for n in (1, len(x)))
@@ -65,6 +66,7 @@ def test_auto_is_exact_where_a_sample_fits_and_estimates_where_it_does_not():
     assert report["sharpness_error"] <= 0.02 * report["sharpness"]
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("loss", ["half-mse", "cross-entropy"])
 @pytest.mark.parametrize("name", KINDS)
 def test_blocks_of_outputs_give_what_all_at_once_give(name, loss, monkeypatch):

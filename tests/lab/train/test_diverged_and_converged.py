@@ -52,6 +52,7 @@ class TestDivergence:
         assert trained.weights[1]["ended"] == ["finished", "diverged", "finished"]
         same_bytes(trained, expected, [0, 2])
 
+    @pytest.mark.first(1)
     @pytest.mark.parametrize(
         "network", ["mlp", "lenet5", pytest.param("resnet", marks=pytest.mark.long)]
     )

@@ -74,6 +74,7 @@ def test_it_is_what_torch_does_from_the_same_weights():
         assert not np.array_equal(array[:, 0], trained.dense[0][name][:, 0])
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("mode", MODES)
 def test_an_interrupted_one_ends_with_the_same_bytes(mode, tmp_path):
     given = {"mode": mode, "iterations": 40, "precision": "float32"}

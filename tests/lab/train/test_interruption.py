@@ -41,6 +41,7 @@ class TestResume:
         ("mlp", {"stop": {"every": 7, "loss": 0.2, "mean_of": 2, "accuracy": None}, "lr": 0.1}),
     )
 
+    @pytest.mark.first(2)
     @pytest.mark.parametrize("mode", MODES)
     @pytest.mark.parametrize(("network", "training"), KINDS)
     @pytest.mark.parametrize(

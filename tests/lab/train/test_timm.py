@@ -85,6 +85,7 @@ def test_the_weights_are_those_of_plain_torch_to_the_bit(initialization):
             assert trained.weights[0][name][run, 0].tobytes() == array.tobytes(), name
 
 
+@pytest.mark.more
 def test_a_network_that_draws_ends_with_the_same_bytes_when_interrupted(trained, tmp_path):
     raw = images((4, 4))
     for steps in (1, 5, STEPS - 1):

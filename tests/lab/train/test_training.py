@@ -52,6 +52,7 @@ def model_of(arrays, run, network=NETWORK):
     return model
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("training", "activation"), VARIANTS)
 def test_a_run_of_every_mode_equals_a_plain_loop_in_the_framework(training, activation, stripes):
     """torch.optim.SGD on the data in the order of numpy's generator of (seed, 1)."""
@@ -77,6 +78,7 @@ def test_a_run_of_every_mode_equals_a_plain_loop_in_the_framework(training, acti
             assert array[2, 0] == pytest.approx(expected.numpy(), rel=0, abs=EXACT), (mode, name)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_training_again_repeats_bit_for_bit(mode, precision, stripes):

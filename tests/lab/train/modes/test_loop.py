@@ -7,6 +7,7 @@ from tests.lab.train.modes.rules import RULES, weights
 from tests.lab.train.packs import images
 
 
+@pytest.mark.first(6)
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_the_loop_is_what_one_writes_with_the_framework(rule):
     """SGD, schedulers and losses of torch, on the data in the order of numpy's generator."""

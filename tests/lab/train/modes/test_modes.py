@@ -36,6 +36,7 @@ def test_the_default_mode_of_an_architecture_is_a_fast_one(network):
     assert literal("networks", network, "MODE") in ("batched", "graphs")
 
 
+@pytest.mark.first(6)
 @pytest.mark.parametrize(("network", "options", "shape"), NETWORKS.values(), ids=NETWORKS)
 def test_every_mode_trains_every_architecture_as_the_loop_does(network, options, shape):
     raw, steps = images(shape), 8 if shape == LARGE else 20
@@ -57,12 +58,14 @@ def with_rules():
             yield pytest.param(network, rule, marks=marks, id=f"{network}-{name}")
 
 
+@pytest.mark.first(6)
 @pytest.mark.parametrize(("network", "rule"), [*with_rules()])
 def test_every_mode_follows_every_rule_as_the_loop_does(network, rule):
     raw, rule = images((8, 8)), {"iterations": 20, **rule}
     modes_agree(raw, network, **rule)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("rule", ["momentum and decay", "adam with rates of their own"])
 @pytest.mark.parametrize(
     ("network", "options"),
@@ -97,6 +100,7 @@ def test_every_mode_descends_with_all_samples_as_the_loop_does(name, network, ru
     modes_agree(raw, network, data=GIVEN, **rule)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("network", ["mlp", "resnet"])
 def test_packs_do_not_depend_on_what_is_trained_beside_them(network, mode):
@@ -110,6 +114,7 @@ def test_packs_do_not_depend_on_what_is_trained_beside_them(network, mode):
         same(only(raw, pack), beside)
 
 
+@pytest.mark.more
 def test_runs_with_rates_of_their_own_stop_where_they_would_alone():
     """Those that stand still leave the stack: each of the others keeps its rate."""
     raw = load("sparse-regression")
