@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import flatlab.core.studies  # noqa: F401 - finds the modules of papers
 
@@ -19,6 +20,13 @@ for library in ("OMP", "MKL", "OPENBLAS"):
 
 
 PAPERS = Path(__file__).resolve().parents[1] / "papers"
+
+
+def pytest_configure(config):
+    """Draw few networks for each law where `make test` leaves further cases out."""
+    if "not more" in config.option.markexpr:
+        settings.register_profile("quick", max_examples=12)
+        settings.load_profile("quick")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -144,6 +144,7 @@ def recorded(folder, code):
             store.save_json(record, {**about, "versions": {}})
 
 
+@pytest.mark.more
 def test_other_code_is_said_where_both_have_records(printed):
     same, other = "no experiment differs", "mlp-grid differs in code (accuracy+geometry)\n"
     write("a")

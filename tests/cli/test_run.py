@@ -118,6 +118,7 @@ def test_networks_that_are_trained_again_are_measured_again(small, capfd):
     assert report.stat().st_mtime_ns > before
 
 
+@pytest.mark.more
 def test_what_is_there_is_not_made_again_unless_code_or_settings_changed(small, capfd, monkeypatch):
     trained = {f"{PACK}{end}" for end in (".safetensors", ".dense.safetensors", ".curves.zarr.zip")}
 

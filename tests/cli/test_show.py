@@ -67,6 +67,7 @@ LISTED = {
 }
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("arguments", LISTED)
 def test_experiments_lists_what_each_has_at_a_scale_and_the_keys_of_each_kind(
     arguments, project, printed

@@ -149,6 +149,7 @@ class OfTheBatch(nn.Module):
         return centred / (centred.square().mean(0) + self.eps).sqrt() * self.weight + self.bias
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("mode", ["train", "eval"])
 def test_batch_norm_is_that_of_the_samples_or_the_running_one_as_asked(mode, normal):
     """With all samples as one batch, whatever batch_size says; the network stays as it was."""

@@ -313,6 +313,7 @@ def test_what_autograd_keeps_is_counted_once(network):
     assert held_while(lambda: None) == 0
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("family", ["hessian", "spectrum"])
 def test_curvature_takes_as_many_samples_as_fit(network, monkeypatch, family):
     x, y = torch.randn(40, 20, dtype=torch.float64), torch.arange(40) % 3

@@ -16,6 +16,7 @@ from tests.refusals import refused
 KINDS = [*NETWORKS, "tied"]
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", KINDS)
 def test_largest_singular_values_are_found_to_the_square_of_the_residual(name):
     model, x = many_outputs(name)
@@ -171,6 +172,7 @@ def test_of_100_seeds_99_lie_within_four_standard_errors(name):
     assert min(within.values()) >= 99, {k: n for k, n in within.items() if n < SEEDS}
 
 
+@pytest.mark.more
 def test_of_100_seeds_99_sums_of_a_perceptron_lie_within_four_standard_errors():
     within = of_100_seeds("perceptron", SUMS)
     assert within.keys() == {*SUMS}
@@ -207,6 +209,7 @@ def test_derivatives_are_in_the_output_of_the_first_embedding(tied):
     assert "'embedding'" in report.attrs["derivatives_with_respect_to"]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("tied", [False, True])
 def test_estimates_of_sequences_lie_within_four_standard_errors(tied):
     model, tokens = transformer(tied)

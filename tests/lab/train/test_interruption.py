@@ -68,6 +68,7 @@ class TestResume:
                     train_packs(raw, [given], folders=[folder])
             same(only(raw, given, folders=[folder]), expected)
 
+    @pytest.mark.more
     def test_several_interruptions_of_several_packs(self, tmp_path):
         raw = images((8, 8))
         packs = [settings("mlp", seeds=seeds, mode="batched") for seeds in ((0, 1), (2,))]

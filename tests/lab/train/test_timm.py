@@ -71,6 +71,7 @@ def trained():
     return only(images((4, 4)), pack())
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("initialization", ["as-built", "xavier-linear"])
 def test_the_weights_are_those_of_plain_torch_to_the_bit(initialization):
     """Also of what the network draws by itself, whatever is trained beside it."""

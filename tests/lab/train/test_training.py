@@ -105,6 +105,7 @@ def test_runs_of_a_pack_stand_in_the_order_of_its_seeds(stripes):
         assert torch.equal(model_of(arrays, run).fc1.weight, expected.double().fc1.weight)
 
 
+@pytest.mark.more
 def test_training_lowers_the_loss_to_a_fit(stripes):
     curves = train(stripes, iterations=1500).curves
     loss = curves["train_loss"].values

@@ -77,6 +77,7 @@ def test_every_mode_trains_images_in_single_precision_as_the_loop_does(network, 
     modes_agree(raw, network, exact=1e-5, options=options, **rule)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("activation", ["relu", "tanh", "gaussian"])
 def test_every_mode_fits_numbers_with_every_activation_as_the_loop_does(activation):
     """A regression: its own targets, inputs that are numbers, no labels."""
