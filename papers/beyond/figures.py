@@ -4,7 +4,7 @@ from itertools import chain
 from typing import Any
 
 from flatlab.lab.figures import captions
-from flatlab.lab.plan import CustomFigure, Intervals, Lines, Panel, Paper
+from flatlab.lab.plan import Curves, CustomFigure, Intervals, Lines, Pairs, Panel, Paper
 from flatlab.papers.beyond.measures import LABELS, MEASURES
 
 PAPER = Paper(
@@ -126,6 +126,70 @@ BOUNDS_BY_WIDTH = Lines(
         "square. With half-MSE there are as many classes as units."
     ),
     size_inches=(7.1, 4.2),
+)
+
+LAYERS = {
+    "": ("#222222", "o", "-"),
+    "fc1": ("#56b4e9", "o", "-"),
+    "fc2": ("#0173b2", "s", "-"),
+    "fc3": ("#de8f05", "^", "-"),
+    "fc4": ("#a65628", "D", "-"),
+}
+"""From the inputs to the outputs: blue for the lower half, brown for the upper."""
+
+INVARIANT = Pairs(
+    ("mlp-grid", "lenet-grid", "vgg-grid"),
+    pairs=(
+        ("matrix_normalized_sharpness", "weighted_mls"),
+        ("elementwise_adaptive_trace", "input_invariant_mls"),
+        ("elementwise_adaptive_trace", "normalized_mls"),
+    ),
+    labels={
+        "weighted_mls": "weighted MLS",
+        "input_invariant_mls": "input-invariant MLS",
+        "elementwise_adaptive_trace": "adaptive sharpness",
+    },
+    title="sharpness that rescaling does not change, and the sensitivity that it bounds",
+    caption=(captions.AT_THE_END, "Pearson's correlation with its 95 % interval."),
+    details=(
+        "From above: matrix-normalized sharpness and weighted MLS (chen2026 Eq. F.2), "
+        "elementwise-adaptive sharpness and input-invariant MLS (Eq. F.8), and the pair of "
+        "chen2026 Fig. 5.",
+        captions.INTERVALS,
+    ),
+    size_inches=(7.1, 7.2),
+)
+
+LOOSENESS = Lines(
+    ("mlp-grid", "vgg-grid"),
+    panel=("of",),
+    panels={
+        "sensitivity": Panel(title="sensitivity", y="ln(bound / value)", x_scale="iterations"),
+        "volume": Panel(title="volume", x_scale="iterations"),
+    },
+    row="experiment",
+    line="measure",
+    lines={
+        "mls": ("MLS", "#0173b2", "o", "-"),
+        "nmls": ("NMLS", "#56b4e9", "s", "--"),
+        "lvr": ("LVR", "#de8f05", "o", "-"),
+        "nvr": ("NVR", "#a65628", "s", "--"),
+    },
+    x="iteration",
+    y="median",
+    ends=("low", "high"),
+    through_training=True,
+    title="how far bounds of compression lie above what they bound",
+    caption=(
+        "The logarithm of a bound over its value, median over networks with quartiles. NMLS and "
+        "NVR count all layers, MLS and LVR the first.",
+    ),
+    details=(
+        "MLS and its bound D, NMLS and its bound; LVR as the logarithm of the mean volume of Def. "
+        "3.3, and NVR, with theirs. Bounds are theorems for perceptrons and proxies where "
+        "convolutions share weights."
+    ),
+    size_inches=(7.1, 4.4),
 )
 
 FIGURES = {
@@ -293,4 +357,17 @@ FIGURES = {
         ),
         size_inches=(7.1, 2.9),
     ),
+    "fig13": Curves(
+        "mlp-grid",
+        quantities=("mls", "sharpness_per_layer"),
+        where={"lr": 0.1, "batch_size": 20},
+        line="layer",
+        looks=LAYERS,
+        logarithmic=("mls", "sharpness_per_layer"),
+        title="compression and the sharpness of each layer through training, perceptrons",
+        caption=("Learning rate 0.1, batch size 20.", captions.OVER_SEEDS, captions.MARKS),
+        size_inches=(7.1, 2.9),
+    ),
+    "fig14": INVARIANT,
+    "fig15": LOOSENESS,
 }

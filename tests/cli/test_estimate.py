@@ -19,12 +19,12 @@ def chosen(project):
     return plan.Plan({"papers": ["chen2024"]})
 
 
-def record(task, seconds, device="cpu", done=True):
+def record(task, seconds, device="cpu", done=True, **more):
     """The record of a job, and its output."""
     task.file.parent.mkdir(parents=True, exist_ok=True)
     if done:
         task.file.touch()
-    about = {"runtime_s": seconds, "device": device}
+    about = {"runtime_s": seconds, "device": device, **more}
     Path(f"{task.file}.provenance.json").write_text(json.dumps(about))
 
 
@@ -48,6 +48,20 @@ def test_hours_are_in_proportion_to_work(chosen):
     assert (found.jobs, found.done, found.basis) == (len(tasks) - 1, 1, "1 jobs")
     seconds = sum(1e-6 * task.work + forecast.JOB_S for task in tasks[1:])
     assert found.hours == pytest.approx(seconds / 3600)
+
+
+def test_processor_time_counts_and_the_last_part_of_a_resumed_job_does_not(chosen):
+    first, second, *_ = tasks_of(chosen, MLP)
+    record(second, 1, done=False, resumed=True, processor_s=1)
+    assert of(chosen, MLP).hours is None
+    record(first, 10)
+    alone = of(chosen, MLP).hours
+    record(first, 26, processor_s=10, resumed=False)
+    assert of(chosen, MLP).hours == alone
+    record(first, 10, device="cuda")
+    waiting = forecast.recorded(chosen)
+    record(first, 10, device="cuda", processor_s=1)
+    assert forecast.recorded(chosen) == waiting
 
 
 def test_another_network_is_a_rough_basis_and_another_device_is_none(chosen):

@@ -47,11 +47,12 @@ WORDS = {
     "label_smoothing": "label smoothing",
 }
 NAMES = {
+    "": "whole network",
     "train": "training samples",
     "test": "test samples",
     "misclassified": "misclassified test samples",
 }
-"""Sample sets in legends."""
+"""Sample sets, and what is of no single layer, in legends."""
 
 WITHOUT_UNITS = ("", "1", "%", "mixed", "loss", "coefficient")
 """Units that say nothing beside the name of a quantity."""

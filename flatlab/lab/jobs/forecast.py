@@ -1,9 +1,11 @@
 """`flatlab estimate`: the time and disk space that a configuration takes, before anything starts.
 
-Each job leaves its run time in the record beside its output. From these records, training and
-measuring are predicted in proportion to their work, or, if their work is unknown, from jobs at the
-same scale. What no job of a network is known of is taken from that network, if possible of the same
-architecture, whose jobs are the most alike in size: time is in proportion to work only nearby.
+Each job leaves its run time in the record beside its output. On a CPU the processor's time counts,
+since other work may have run beside it. Resumed jobs know that of their last part alone, and do not
+count. From these records, training and measuring are predicted in proportion to their work, or, if
+their work is unknown, from jobs at the same scale. What no job of a network is known of is taken
+from that network, if possible of the same architecture, whose jobs are the most alike in size: time
+is in proportion to work only nearby.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -122,9 +124,12 @@ def recorded(
     for job in (job for scale in scales for job in jobs_of(chosen, scale, experiments)):
         if (record := plan.record_of(job.file)).is_file():
             about = store.load_json(record)
+            if about.get("resumed"):
+                continue
             device = about.get("device", "cuda" if about.get("gpu") else "cpu")
+            spent = "runtime_s" if device == "cuda" else "processor_s"
             key = (job.recorded_as, job.network, device)
-            times.append((key, (about["runtime_s"], job.work, 1)))
+            times.append((key, (about.get(spent, about["runtime_s"]), job.work, 1)))
     return _added_up(times)
 
 

@@ -104,7 +104,7 @@ def running(about: Any) -> Iterator[RunningJob]:
 
     about: rule, input, output, params, wildcards, config and resources, as in Snakemake's scripts.
     """
-    start = time.time()
+    start, spent = time.time(), time.process_time()
     with contextlib.ExitStack() as stack:
         guards = [stack.enter_context(Guard(output)) for output in about.output]
         _single_thread()
@@ -115,8 +115,11 @@ def running(about: Any) -> Iterator[RunningJob]:
         this = RunningJob(about, guards)
         if this.device == "cuda" and getattr(about.resources, "gpu", 0):
             take_gpu()
+        resumed = os.path.isdir(this.unfinished)
         yield this
         provenance = {**_provenance(about, start), "inputs": inputs}
+        provenance["processor_s"] = round(time.process_time() - spent, 3)
+        provenance["resumed"] = resumed  # then these are times of its last part alone
         for output in about.output:
             save_json(record_of(output), provenance)
         shutil.rmtree(this.unfinished, ignore_errors=True)

@@ -183,7 +183,7 @@ class Curves(Declaration, frozen=True, kw_only=True):
     quantities: a panel each.
     where: hyper-parameters that the networks shown have in common.
     logarithmic: quantities with a logarithmic vertical axis.
-    line: what a line stands for: setting, samples or quantity, which then share a panel.
+    line: what a line stands for: setting, samples, layer or quantity, which then share a panel.
     across: panels side by side; 3 if None.
     samples: sample sets.
     axes: the panels that all quantities share, {title: linear or logarithmic}.
@@ -203,7 +203,7 @@ class Curves(Declaration, frozen=True, kw_only=True):
     quantities: Quantities
     where: dict[str, str | int | float] = {}
     logarithmic: tuple[str, ...] = ()
-    line: Literal["setting", "samples", "quantity"] = "setting"
+    line: Literal["setting", "samples", "quantity", "layer"] = "setting"
     across: Across = None
     samples: tuple[str, ...] = ("train",)
     axes: dict[str, Literal["linear", "logarithmic"]] = {}

@@ -17,7 +17,7 @@ from flatlab.lab import plan
 from flatlab.lab.figures import render as figures
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _joint as joint
-from flatlab.papers.beyond import fig4, fig5, fig6, fig7, fig8, fig9
+from flatlab.papers.beyond import fig4, fig5, fig6, fig7, fig8, fig9, fig15
 from flatlab.papers.beyond._bottleneck import GRID, NARROW
 from flatlab.papers.beyond.measures import INVARIANT
 from papers.beyond.tests import bottleneck_tables as layers
@@ -307,3 +307,19 @@ def test_a_change_is_told_in_a_few_characters(change, words):
 
 def test_a_change_that_is_not_known_and_one_of_millions():
     assert (fig6.in_short(np.nan), fig6.in_short(2e6)) == ("?", "×2e6")
+
+
+def test_looseness_is_the_median_over_networks_that_have_both():
+    names = {column.removeprefix("log ") for _, *pair in fig15.MEASURES.values() for column in pair}
+    values = {name: (("run", "checkpoint"), np.full((3, 3), 2.0)) for name in names}
+    values["mls"] = (("run", "checkpoint"), [[1, 1, np.nan], [1, 2, np.nan], [1, 8, np.nan]])
+    values["train_loss"] = (("run", "checkpoint"), np.zeros((3, 3)))
+    table = xr.Dataset(values, {"checkpoint": [0, 5, 9]}, {"name": "a grid", "data": "digits"})
+    table = table.expand_dims(samples=["train"])
+    table["diverged"] = ("run", np.zeros(3, dtype=bool))
+    frame = fig15.frame({}, ResultTables({"a": table})).set_index(["measure", "iteration"])
+    numbers = frame.loc[("mls", 5.0), ["low", "median", "high", "runs"]]
+    assert [*numbers] == pytest.approx([-np.log(4) / 2, 0, np.log(2) / 2, 3])
+    assert frame.loc[("nvr", 9.0), "median"] == 0
+    assert ("mls", 9.0) not in frame.index
+    assert 0 not in frame.index.get_level_values("iteration")

@@ -45,6 +45,8 @@ def test_a_job_leaves_its_output_a_log_and_its_provenance(tmp_path):
     about = store.load_json(tmp_path / "out" / "a.json.provenance.json")
     assert about["threads"] == 1
     assert {"host", "runtime_s", "versions", "code", "started"} <= set(about)
+    assert about["processor_s"] > 0
+    assert about["resumed"] is False
 
 
 def test_a_job_collects_no_garbage_but_what_follows_does(tmp_path):

@@ -146,7 +146,7 @@ def test_only_what_shows_correlations_reads_their_files():
     correlated = {figure.target: figure.correlated for figure in plan.figures()}
     grids = ["vgg-grid", "mlp-grid", "lenet-grid"]
     expected = {f"chen2026_figH{7 + n}": [grid] for n, grid in enumerate(grids)}
-    expected |= {"chen2026_fig4": grids}
+    expected |= {"chen2026_fig4": grids, "beyond_fig14": ["mlp-grid", "lenet-grid", "vgg-grid"]}
     assert {target: keys for target, keys in correlated.items() if keys} == expected
 
 
