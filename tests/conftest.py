@@ -46,6 +46,8 @@ def pytest_collection_modifyitems(items):
         for case in cases:
             if case not in asked:
                 case.add_marker("more")
+    # Runs of Snakemake take longest: what is left when they are done is short, and is shared out.
+    items.sort(key=lambda item: not item.get_closest_marker("workflow"))
 
 
 def _each_value_once(cases):

@@ -176,6 +176,7 @@ AMONG = {
 """What other kinds of jobs may use too."""
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("path", "uses", "kind"),
     [
@@ -199,6 +200,7 @@ def modules_of(*folders: str) -> set[str]:
     return {plan.module_of(folder, key) for folder in folders for key in keys_of(folder)}
 
 
+@pytest.mark.more
 def test_measuring_uses_nothing_of_the_training(jobs, closures) -> None:
     engine = modules_of(*ENGINE)
     measuring = [job for job in jobs.values() if job.kind == "measure" and job.training]
@@ -206,6 +208,7 @@ def test_measuring_uses_nothing_of_the_training(jobs, closures) -> None:
     assert not any(closures[job.code] & engine for job in measuring)
 
 
+@pytest.mark.more
 def test_layers_are_stacked_by_their_rules_but_in_a_loop(jobs, closures) -> None:
     rules = modules_of("train/layers")
     for name, job in jobs.items():
@@ -231,6 +234,7 @@ def substitute(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
+@pytest.mark.more
 def test_words_re_run_nothing_and_declarations_what_they_declare(jobs, tmp_path: Path) -> None:
     """A remark and other docstrings in every file; a title, a sentence of captions, an option."""
     for name in ("flatlab", "papers"):

@@ -7,6 +7,7 @@ from flatlab.lab import plan
 pytestmark = pytest.mark.workflow
 
 
+@pytest.mark.more
 def test_a_second_folder_takes_what_the_first_has_computed(fresh, sources, completed, tmp_path):
     """The first computes on one core what the completed laboratory computed on two: the same."""
     cache = tmp_path / "cache"

@@ -6,7 +6,7 @@ import pytest
 
 from flatlab.core import store
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.more]
 
 STEPS = [0, 30, 100]
 

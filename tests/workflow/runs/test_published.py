@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.more]
 
 
 def test_nothing_is_published_where_nothing_is_built(fresh):

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.more]
 
 
 def test_files_made_without_the_workflow_are_the_same_and_are_adopted(fresh, completed):

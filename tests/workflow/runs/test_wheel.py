@@ -23,7 +23,10 @@ WORKFLOW = "flatlab/workflow/"
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 BUILDS = find_spec("setuptools") and find_spec("pip")
 
-pytestmark = pytest.mark.skipif(not BUILDS, reason="building a wheel needs setuptools and pip")
+pytestmark = [
+    pytest.mark.more,
+    pytest.mark.skipif(not BUILDS, reason="building a wheel needs setuptools and pip"),
+]
 
 
 @pytest.fixture(scope="module")
