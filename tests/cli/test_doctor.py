@@ -109,6 +109,7 @@ def test_a_gpu_works_if_torch_sees_it(checkout, monkeypatch):
     assert said("GPU")[1].startswith("nvidia-smi lists none")
 
 
+@pytest.mark.more
 def test_data_sets_are_found_where_flatlab_looks(checkout, monkeypatch):
     assert said("data") == ("ok", "none in data; config.yaml needs no other")
     folder = checkout / "elsewhere"

@@ -198,6 +198,7 @@ def test_a_wrong_table_of_runs_is_told_in_a_sentence(here, refusal, change, sent
 TABLE = "table checkpoints/*.pt --model mine:build"
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [

@@ -77,6 +77,7 @@ def test_experiments_lists_what_each_has_at_a_scale_and_the_keys_of_each_kind(
         assert (part.lstrip("!") in text) != part.startswith("!"), part
 
 
+@pytest.mark.more
 def test_figures_lists_every_figure_and_table_of_the_papers_with_its_state(project, printed):
     """78 of them: 11, 8, 34, 6 and 19."""
     write_verdicts(DEMO, verdicts("chen2026_figH8"), picture=True)

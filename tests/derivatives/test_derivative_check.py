@@ -204,6 +204,7 @@ def test_without_differences_that_settle_there_is_no_eigenvalue():
     refused(["cannot be replaced by", "layer '1' (Hardsigmoid)"], measured, model, x, y, "hessian")
 
 
+@pytest.mark.first(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("wrap", [nn.utils.parametrizations.weight_norm, nn.utils.weight_norm])
 def test_weight_normalization_is_measured_rightly(wrap):

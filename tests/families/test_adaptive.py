@@ -210,6 +210,7 @@ TIMM = {
 }
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", TIMM)
 def test_networks_of_timm_as_they_are(name, normal):
     import timm

@@ -251,6 +251,7 @@ def flat(gradients):
 OTHERS = [(name, "cross-entropy") for name in ("vgg", "resnet", "simple-vit")]
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(("name", "loss"), [*(("lenet", loss) for loss in LOSSES), *OTHERS])
 def test_lambda_max_is_that_of_the_whole_hessian(name, loss):
     model, inputs, labels = small(name)

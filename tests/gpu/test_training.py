@@ -75,6 +75,7 @@ def assert_as_on_the_cpu(raw, gpu, given, mode):
         assert found.weights[0][name] == pytest.approx(array, rel=0, abs=EXACT), name
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("network", "options", "shape", "mode"), EACH_NETWORK)
 def test_every_network_is_trained_as_by_the_loop_on_the_cpu(network, options, shape, mode, gpu):
     given = settings(network, options=options, iterations=steps(gpu))

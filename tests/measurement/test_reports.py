@@ -189,6 +189,7 @@ def run(code):
     return done.stdout.strip()
 
 
+@pytest.mark.more
 def test_importing_the_package_imports_neither_torch_nor_xarray():
     code = "import sys, flatlab; print({'torch', 'xarray', 'numpy'} & set(sys.modules)); "
     code += "flatlab.measure; print('torch' in sys.modules)"

@@ -87,6 +87,7 @@ def test_every_combination_of_architecture_loss_data_and_families_is_computed(pl
             assert len(settings["runs"]) == len(settings["seeds"])
 
 
+@pytest.mark.more
 def test_jobs_whose_code_is_the_same_are_not_computed(planned):
     old, new = planned(lambda job: "same"), planned(lambda job: "same")
     assert pieces(old, new, Cut()) == []
