@@ -47,10 +47,13 @@ KNOWN = {
 }
 """Acronyms that need no explanation; all others stand in docs/glossary.md."""
 OF_PROSELINT = ("malapropisms", "mondegreens", "nonwords", "uncomparables")
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "docs/measures/*.md", "docs/tutorials/*")
+PAGES = (
+    *("README.md", "FINDINGS.md", "CONTRIBUTING.md"),
+    *("docs/*.md", "docs/measures/*.md", "docs/results/*.md", "docs/tutorials/*"),
+)
 INCLUDED = {"changelog", "contributing", "files", "findings", "tests"}
 """Pages that only include another file."""
-BREACHES = {"captions": 6}
+BREACHES: dict[str, int] = {}
 
 
 def sentences(text: str) -> Iterator[re.Match[str]]:

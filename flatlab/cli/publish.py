@@ -40,10 +40,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def run_findings(options: argparse.Namespace) -> int:
-    """Write FINDINGS.md and the results in README.md from report/; every number is looked up."""
-    store.replace(findings.PAGE, findings.render().encode())
-    store.replace(findings.README, findings.render_readme().encode())
-    print(f"{findings.PAGE} and {findings.README} show the published results")
+    """Write FINDINGS.md, docs/results/ and the results in README.md; every number is looked up."""
+    for path in findings.pages():
+        store.replace(path, findings.page(path).encode())
+        print(path)
     return 0
 
 

@@ -103,9 +103,9 @@ LINEAR = Lines(
     ends=("least", "largest"),
     title="adaptive sharpness and the scale of a linear classifier",
     caption=(
-        "(a-c) Worst-case sharpness of the trained weights times a factor, which is 1 at the "
-        "vertical mark, in three neighbourhoods; with normalized logits it does not depend on "
-        "the factor. (d) Along gradient descent, in the neighbourhood of (a)."
+        "(a-c) Worst-case sharpness of the trained weights times a factor, in three "
+        "neighbourhoods. The vertical mark is a factor of 1. With normalized logits sharpness "
+        "does not depend on the factor. (d) Along gradient descent, in the neighbourhood of (a)."
     ),
     details=(
         "Sharpness is the worst growth of the logistic loss of a single sample as the weights "
@@ -138,10 +138,9 @@ DIAGONAL = Points(
     across=3,
     title="sharpness and generalization of diagonal linear networks",
     caption=(
-        "A point is a network that fits a sparse regression to a training loss of 1e-5, "
-        "coloured by its initialization; τ is Kendall's, with its 95 % interval. In (c) "
-        "the paper has a τ of about 0.8; (f) is its printed rescaling. The line in (a) "
-        "marks equality."
+        "Each point is one network that fits a sparse regression, coloured by its "
+        "initialization. τ is Kendall's, with its 95 % interval. In (c) the paper has a τ of "
+        "about 0.8; (f) is its printed rescaling. The line in (a) marks equality."
     ),
     details=(
         "Networks f(x) = ⟨x, u ⊙ v⟩; learning rate and scale of the initialization are drawn "

@@ -296,7 +296,7 @@ FIGURES = {
         title="sharpness, local compression and collapse across networks",
         caption=(
             "Left: Kendall's τ with 95 % intervals. Right: share of the spread within a class that "
-            "the linear map at the mean input of the class explains, medians and quartiles; those "
+            "the linear map at the mean input of the class explains. Medians and quartiles; those "
             "below −0.6 are drawn at −0.6.",
         ),
         details=(
@@ -344,10 +344,10 @@ FIGURES = {
         "mlp-depth-grid",
         title="what the learning rates of lower and upper layers do, perceptrons",
         caption=(
-            "Change of logarithms with a doubling of the learning rate of the first two or of the "
-            "last two weight matrices, mean over seeds with its 95 % interval. (d) The correlation "
-            "of MLS with the sharpness of the first layer, and what of it is left when that layer "
-            "is drawn anew.",
+            "Change of logarithms when the learning rate of the first two or of the last two "
+            "weight matrices doubles. Means over seeds with 95 % intervals. (d) The correlation "
+            "of MLS with the sharpness of the first layer, and what is left of it when that layer "
+            "is drawn again.",
         ),
         details=(
             "Three by three rates; an effect is half the difference between the highest and the "

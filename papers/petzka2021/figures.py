@@ -27,8 +27,8 @@ LINES = (
 )
 
 RESCALED = (
-    "Every network computes the same as before: its last layer was multiplied by a random integer "
-    "between 5 and 25, and the layer before it divided by that number."
+    "Every network computes the same as before. Its last layer was multiplied by a random integer "
+    "between 5 and 25. The layer before it was divided by that number."
 )
 SEPARATION: dict[str, Any] = {"x": "class separation", "x_scale": "values"}
 MEASURES = {

@@ -1,7 +1,9 @@
-"""FINDINGS.md, and what README.md says of it: texts in which every number is looked up.
+"""FINDINGS.md, its pages by question, and what README.md says of it: every number is looked up.
 
 Look-ups read published tables, verdicts and the CSV files of published figures. They return
-numbers, so that the text can divide and subtract. One that finds nothing says what there is.
+numbers, so that the text can divide and subtract. One that finds nothing says what there is. A
+sentence that rests on a number or a verdict names its sign or outcome: `said` marks it if that is
+no longer so.
 """
 
 import functools
@@ -32,24 +34,37 @@ from flatlab.stats.verdict import LEVEL
 
 TEMPLATE = Path("report/findings.md")
 PAGE = Path("FINDINGS.md")
+BY_QUESTION = Path("report/results"), Path("docs/results")
+"""The folders of the templates of the pages by question, and of the pages."""
+CHANGED = " **(no longer so)**"
 MINUS = "\N{MINUS SIGN}"
 LOOK_UPS = (
-    *("table", "verdict", "claims", "evidence", "cell", "cells", "estimate", "sides", "over"),
-    *("median", "published", "judged", "board"),
+    *("table", "verdict", "claims", "said", "evidence", "cell", "cells", "estimate", "sides"),
+    *("over", "median", "published", "judged", "board", "experiments", "picture"),
 )
 README = Path("README.md")
 README_TEMPLATE = Path("report/readme.md")
 MARKS = "<!-- rendered from report/readme.md -->\n", "<!-- end -->\n"
 
 
-def render_readme() -> str:
-    """README.md, with what stands between its two marks rendered anew."""
-    before, _, rest = README.read_text().partition(MARKS[0])
-    return f"{before}{MARKS[0]}{render(README_TEMPLATE)}{MARKS[1]}{rest.partition(MARKS[1])[2]}"
+def pages() -> dict[Path, Path]:
+    """The pages and their templates; of README.md only a part is rendered."""
+    templates, folder = BY_QUESTION
+    by_question = {folder / path.name: path for path in sorted(templates.glob("*.md"))}
+    return {PAGE: TEMPLATE, README: README_TEMPLATE, **by_question}
 
 
-def render(template: Path = TEMPLATE) -> str:
-    """The text of FINDINGS.md. Raises `StoreError` with the line where a look-up finds nothing."""
+def page(path: Path) -> str:
+    """The text of a page."""
+    text = render(pages()[path])
+    if path != README:
+        return text
+    before, _, rest = path.read_text().partition(MARKS[0])
+    return f"{before}{MARKS[0]}{text}{MARKS[1]}{rest.partition(MARKS[1])[2]}"
+
+
+def render(template: Path) -> str:
+    """What a template says. Raises `StoreError` with the line where a look-up finds nothing."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader("."),
         undefined=jinja2.StrictUndefined,
@@ -172,10 +187,6 @@ class PublishedNetworks:
         seeds = groups.count()
         return float(np.sqrt((groups.var() * (seeds - 1)).sum() / (seeds[seeds > 0] - 1).sum()))
 
-    def zero(self, name: str) -> int:
-        """How many have a quantity of zero at the end."""
-        return int((self.values(name) == 0).sum())
-
     def rho(
         self, x: str, y: str, kind: Any = "pooled", at: Time = "end", minus: str = ""
     ) -> Interval:
@@ -237,9 +248,59 @@ def verdict(scale: str, claim: str) -> str:
     return _claim(scale, claim)["verdict"]
 
 
-def claims(scale: str, *figures: str) -> list[ClaimRecord]:
-    """The published records of all claims about figures: "chen2026_figH7"."""
-    return [record for figure in figures for record in _claims(scale, figure).values()]
+def claims(figures: str, keys: str) -> str:
+    """Rows of a table: what claims say, and how they were judged on all the evidence there is.
+
+    figures, keys: with spaces between them, "chen2026_figH7 chen2026_figH8" and "c1 c2". Claims of
+    several figures with one key say the same of different networks.
+    """
+    rows = []
+    for key in keys.split():
+        of = {figure: _best(f"{figure}/{key}") for figure in figures.split()}
+        records = [record for by_scale in of.values() for record in by_scale.values()]
+        if not records:
+            raise store.StoreError(f"no claim {key} of {figures} is published")
+        cells = [
+            f"{figure.partition('_')[2]}: {_in_words(of[figure])}" for figure in of if of[figure]
+        ]
+        quote, source = records[0]["quote"], records[0]["source"]
+        told = f"{quote} ({source})" if quote else source
+        row = (told, f"{records[0]['text']} `{key}`", "; ".join(cells))
+        rows.append(f"| {' | '.join(part.replace('|', '&#124;') for part in row)} |")
+    return "\n".join(rows)
+
+
+def said(value: Any, side: str) -> str:
+    """A number or a verdict that a sentence rests on; marked where it is no longer as said.
+
+    side: "+", "-", "0" for an interval with zero inside, or the verdict.
+    """
+    if isinstance(value, str):
+        agrees = value == side
+    else:
+        low, high = value[1:] if isinstance(value, Interval) else (value, value)
+        agrees = {"+": low > 0, "-": high < 0, "0": low <= 0 <= high}[side]
+    return f"{as_text(value)}{'' if agrees else CHANGED}"
+
+
+def picture(scale: str, target: str) -> str:
+    """The published picture of a figure, if a demo has one, and how to draw it."""
+    [figure] = (each for each in plan.figures() if each.target == target)
+    path = plan.published_at(scale).figure(figure.paper, figure.key, "png")
+    option = "" if scale == "demo" else f" --config scale={scale}"
+    told = f"*{figure.cited}: {figure.title}. `snakemake {target}{option}`*"
+    if scale == "demo" and not path.is_file():
+        return told
+    _check(path, figure.key, (p.stem for p in path.parent.glob("*.png")))
+    return f"[![{figure.title}](../../{path})](../../{path})\n\n{told}"
+
+
+def experiments(scale: str) -> list[dict[str, Any]]:
+    """The attributes of the tables that published verdicts rest on, each once."""
+    figures = plan.published_figures(scale)
+    files = (plan.published_at(scale).verdicts(figure.paper, figure.key) for figure in figures)
+    tables = {key: of for file in files for key, of in _verdicts(file)["tables"].items()}
+    return [tables[key] for key in sorted(tables)]
 
 
 def board(scale: str) -> Board:
@@ -254,21 +315,15 @@ def judged() -> list[tuple[str, dict[str, dict[str, int]]]]:
 
     A finding counts once, on the strongest evidence on which it was judged.
     """
-    kinds, rows = [*EVIDENCE, "not run"], []
-    for key, paper in plan.papers().items():
-        best: dict[str, tuple[str, str]] = {}
-        for scale in plan.published_scales() if paper.publication else ():
-            for path in plan.published_at(scale).verdicts(key, "").parent.glob("*.json"):
-                for claim in _verdicts(path)["claims"]:
-                    judged_on, name = group_of(claim), claim["id"]
-                    stronger = kinds[: kinds.index(best[name][0])] if name in best else kinds
-                    if judged_on in stronger:
-                        best[name] = judged_on, claim["verdict"]
-        counts = {kind: dict.fromkeys(OUTCOMES, 0) for kind in kinds}
-        for kind, outcome in best.values():
-            counts[kind][outcome] += 1
-        rows += [(paper.citation, counts)] if paper.publication else []
-    return rows
+    kinds = [*EVIDENCE, "not run"]
+    papers = {key: paper for key, paper in plan.papers().items() if paper.publication}
+    counts = {key: {kind: dict.fromkeys(OUTCOMES, 0) for kind in kinds} for key in papers}
+    for name, records in _records().items():
+        found = {group_of(record): record for record in reversed(records.values())}
+        best = next((kind for kind in kinds if kind in found), "")
+        if best and (key := name.partition("_")[0]) in papers:
+            counts[key][best][found[best]["verdict"]] += 1
+    return [(paper.citation, counts[key]) for key, paper in papers.items()]
 
 
 def evidence(scale: str, claim: str, *words: str) -> Interval:
@@ -349,22 +404,56 @@ def median(values: np.ndarray) -> float:
     return float(np.nanmedian(values))
 
 
+@functools.cache
+def _records() -> dict[str, dict[str, ClaimRecord]]:
+    """The published records of each claim by scale, the largest scale first."""
+    found: dict[str, dict[str, ClaimRecord]] = {}
+    for scale in plan.published_scales():
+        for figure in plan.published_figures(scale):
+            path = plan.published_at(scale).verdicts(figure.paper, figure.key)
+            for record in _verdicts(path)["claims"]:
+                found.setdefault(record["id"], {})[scale] = record
+    return found
+
+
 def _claim(scale: str, claim: str) -> ClaimRecord:
     """The published record of a claim."""
-    figure = claim.partition("/")[0]
-    known = _claims(scale, figure)
+    known = [name for name, records in _records().items() if scale in records]
     if claim not in known:
-        what = f"{figure} at scale {scale} has no claim {claim!r}"
+        what = f"no claim {claim!r} is published at scale {scale}"
         raise store.StoreError(f"{what}; {plan.closest(claim, known)}")
-    return known[claim]
+    return _records()[claim][scale]
 
 
-def _claims(scale: str, target: str) -> dict[str, ClaimRecord]:
-    """The published records of the claims about a figure, by their names."""
-    paper, _, figure = target.partition("_")
-    path = plan.published_at(scale).verdicts(paper, figure)
-    _check(path, figure, (p.stem for p in path.parent.glob("*.json")))
-    return {entry["id"]: entry for entry in _verdicts(path)["claims"]}
+def _best(claim: str) -> dict[str, ClaimRecord]:
+    """The records of a claim by scale, one for each kind of evidence, the largest scale.
+
+    Stand-ins are left out where there is better evidence, and what was not run where there is any.
+    """
+    records = _records().get(claim, {})
+    largest = {record["kind"]: scale for scale, record in reversed(records.items())}
+    found = {scale: records[scale] for scale in records if scale in largest.values()}
+    run = {scale: record for scale, record in found.items() if record["verdict"] != "not run"}
+    real = {scale: record for scale, record in run.items() if record["kind"] != "stand-in"}
+    return real or run or found
+
+
+def _in_words(records: dict[str, ClaimRecord]) -> str:
+    """**holds** (own), **fails** (reduced; by *another reading* holds)."""
+    told = []
+    for scale, main in records.items():
+        readings: dict[str, list[str]] = {}
+        for name, variants in _records().items():
+            ending = name.removeprefix(f"{main['id']}-")
+            if ending != name and scale in variants:
+                readings.setdefault(variants[scale]["verdict"], []).append(ending)
+        others = [
+            f"by *{', '.join(endings)}* {verdict}"
+            for verdict, endings in readings.items()
+            if verdict not in (main["verdict"], "not run")
+        ]
+        told.append(f"**{main['verdict']}** ({'; '.join([main['kind'], *others])})")
+    return ", ".join(told)
 
 
 def _check(path: Path, name: str, known: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""The page docs/studies.md: its commands are carried out in order, and a new study is a paper."""
+"""The pages on studies: their commands are carried out in order, and a new study is a paper."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ from flatlab.core import store
 from tests.workflow.lab import LEAKING, ROOT
 
 pytestmark = [pytest.mark.workflow, pytest.mark.more]
-PAGE = ROOT / "docs/studies.md"
+PAGES = "".join((ROOT / f"docs/{page}.md").read_text() for page in ("studies", "adding"))
 BLOCKS = re.compile(r"(?:`([\w./-]+)`:\n\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 """Files of the page behind their names, and commands."""
 
@@ -42,9 +42,9 @@ def carry_out(folder, line):
 
 
 @pytest.mark.long
-def test_every_command_of_the_page_is_carried_out(tmp_path):
+def test_every_command_of_the_pages_is_carried_out(tmp_path):
     folder, printed, tables = tmp_path, [], []
-    for name, language, block in BLOCKS.findall(PAGE.read_text()):
+    for name, language, block in BLOCKS.findall(PAGES):
         if name:
             (folder / name).write_text(block)
         for line in block.splitlines() if language == "sh" else []:
@@ -92,7 +92,7 @@ def paper(lab):
     """A new study among the papers, with the examples of the page."""
     folder = lab / "papers/doe2027"
     new.run(argparse.Namespace(folder=folder))
-    examples = {name: block for name, _, block in BLOCKS.findall(PAGE.read_text())}
+    examples = {name: block for name, _, block in BLOCKS.findall(PAGES)}
     for name in ("metrics/weight_norms.py", "figures.py", "fig3.py"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(examples[name].replace("mystudy", "doe2027"))
