@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items):
     """Mark as `more` the cases of a test that repeat its question, which `make test` leaves out.
 
     Of a product of parametrizations it asks each value once. `first(n)` on a test, a class or a
-    file leaves its first n cases.
+    file leaves its first n cases, `every(n)` every n-th of them.
     """
     tests = {}
     for item in items:
@@ -43,6 +43,8 @@ def pytest_collection_modifyitems(items):
         asked = _each_value_once([case for case in cases if not case.get_closest_marker("long")])
         if first := cases[0].get_closest_marker("first"):
             asked = asked[: first.args[0]]
+        if every := cases[0].get_closest_marker("every"):
+            asked = asked[:: every.args[0]]
         for case in cases:
             if case not in asked:
                 case.add_marker("more")

@@ -138,6 +138,7 @@ def tables_of(name, case):
     return half_change("nmls") if case == "half" else both(case)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", OF_JOINT | OF_LAYERS)
 def test_a_statement_holds_fails_or_is_undecided(name):
     found = [judged(name, tables_of(name, case)).outcome for case in (OF_JOINT | OF_LAYERS)[name]]
@@ -171,6 +172,7 @@ def test_every_statement_has_cases_and_ours_say_what_would_refute_them():
     assert all('"' in claim.quote for claim in papers)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", OF_JOINT)
 def test_a_statement_is_about_both_grids(name):
     holds, fails, _ = (tables_of(name, case) for case in OF_JOINT[name])

@@ -272,6 +272,7 @@ def shown(few, made):
     return {key: (few, joined) if key in of_joint else ({GRID: made}, slow) for key in SETTINGS}
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("key", SETTINGS)
 def test_the_picture_is_as_wide_as_a_page_and_nothing_is_too_small(key, shown):
     settings, (tables, none) = SETTINGS[key], shown[key]
@@ -289,6 +290,7 @@ def test_the_picture_is_as_wide_as_a_page_and_nothing_is_too_small(key, shown):
     assert figures.make(settings, none)["png"]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("key", ["fig6", "fig7", "fig8", "fig9"])
 def test_two_pictures_of_the_same_tables_are_the_same(key, shown):
     one, other = (figures.make(SETTINGS[key], shown[key][0]) for _ in range(2))

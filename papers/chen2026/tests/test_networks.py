@@ -38,6 +38,7 @@ from tests.synthetic.claim_tables import (
 )
 
 
+@pytest.mark.every(8)
 @pytest.mark.parametrize(("figure", "grid", "key", "case"), PLOTS)
 def test_a_claim_holds_fails_or_is_undecided_as_the_networks_say(figure, grid, key, case):
     claims = OF_2026 if figure in OF_2026 else OF_2024
