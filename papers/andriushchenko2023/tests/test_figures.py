@@ -132,6 +132,7 @@ def expected_tau(row, table):
     return kendalltau(at.values[known], error[known]).statistic, int(known.sum())
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "key", [pytest.param(key, marks=[pytest.mark.long] * (key not in QUICK)) for key in OF_RELEASED]
 )

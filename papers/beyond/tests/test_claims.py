@@ -215,6 +215,7 @@ def test_how_well_draws_order_networks_is_reported():
     assert [name.split(";")[0] for name in found] == pairs * len(GRIDS)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("key", CLAIMS["fig5"])
 def test_what_was_so_when_networks_first_fitted_is_reported(key):
     verdict = judged(f"fig5/{key}", both())
