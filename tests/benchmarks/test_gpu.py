@@ -1,8 +1,6 @@
 """`python -m benchmarks.gpu`, without a GPU: every row is reported, and so is every failure."""
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -81,16 +79,6 @@ def test_a_part_that_fails_is_reported_and_the_others_go_on(monkeypatch, capsys)
     assert gpu.main(["--fake"]) == 0
 
 
-def test_parts_are_chosen_by_name(capsys):
-    assert gpu.main(["--fake", "--parts", "limits"]) == 0
-    said = capsys.readouterr().out
-    assert "limits of the machine: " in said
-    assert "perceptrons, float32: " not in said
-    with pytest.raises(SystemExit):
-        gpu.main(["--fake", "--parts", "limit of"])
-    assert "no part has 'limit of' in its name; they are: limits" in capsys.readouterr().err
-
-
 def test_the_report_is_written_after_each_part(tmp_path):
     report = Report(MACHINE, tmp_path / "new" / "nvidia-h200")
     written = report.path.with_suffix(".md")
@@ -155,14 +143,3 @@ def test_the_limit_of_a_step_is_that_of_its_bytes_and_operations():
     assert report.limit(least, "float32")["limit_us"] == pytest.approx(1e3 * least.bytes)
     assert report.limit(least, "float64")["limit_by"] == "operations"
     assert "limit_us" not in report.limit(least, "tf32")
-
-
-@pytest.mark.more
-@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
-def test_make_gpu_says_in_one_sentence_that_there_is_no_gpu():
-    hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    command = ["make", "-s", "gpu", f"PYTHON={sys.executable}"]
-    done = subprocess.run(command, cwd=ROOT, env=hidden, capture_output=True, text=True)
-    assert done.returncode != 0
-    assert done.stdout == ""
-    assert done.stderr.splitlines()[0] == gpu.NO_GPU

@@ -6,6 +6,7 @@ from flatlab.core.registry import literal
 from flatlab.data import load
 from flatlab.lab.train import train_packs
 from flatlab.lab.train.modes import MODES
+from tests.lab.train import by_hand
 from tests.lab.train.by_hand import rate_of
 from tests.lab.train.modes.rules import (
     ARCHITECTURES,
@@ -141,3 +142,14 @@ def test_the_rate_that_a_run_drew_is_told():
         expected = [rate_of(seed, RATES) for seed in seeds]
         assert trained.weights[1]["lr"] == pytest.approx(expected, rel=1e-12)
     assert "lr" not in only(raw, settings("mlp", iterations=2)).weights[1]
+
+
+@pytest.mark.first(6)
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_the_loop_is_what_one_writes_with_the_framework(rule):
+    """SGD, schedulers and losses of torch, on the data in the order of numpy's generator."""
+    steps = rule.get("iterations", 20)
+    arrays = weights(images((8, 8)), "resnet", mode="loop", **{"iterations": steps, **rule})
+    rule = {key: value for key, value in rule.items() if key != "iterations"}
+    for name, tensor in by_hand.weights("resnet", {}, steps, **rule).items():
+        assert arrays[name][1, 0] == pytest.approx(tensor.numpy(), rel=0, abs=1e-9), name
