@@ -89,7 +89,7 @@ def signed(figure, size=1.0, flip=None, each=EACH):
     return table
 
 
-@pytest.mark.first(1)
+@pytest.mark.more
 @pytest.mark.parametrize("figure", RECIPES)
 def test_every_sign_has_to_be_the_printed_one_where_that_is_clear(figure):
     """Where the printed signs of both test sets are clear they agree, and 48 of 48 must."""
@@ -100,7 +100,7 @@ def test_every_sign_has_to_be_the_printed_one_where_that_is_clear(figure):
     assert verdict(f"{figure}/c1", stand_in).outcome == "not run"
 
 
-@pytest.mark.first(1)
+@pytest.mark.more
 @pytest.mark.parametrize("figure", RECIPES)
 def test_no_tau_may_be_above_a_weak_one(figure):
     limit = RECIPES[figure][1]

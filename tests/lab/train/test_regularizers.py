@@ -93,7 +93,7 @@ def trained(network, seeds=(0, SEED), **given):
     return found
 
 
-@pytest.mark.first(6)
+@pytest.mark.first(4)
 @pytest.mark.parametrize(("network", "rule"), [*cases()])
 def test_every_mode_does_what_the_papers_write(network, rule):
     (name, options), training = NETWORKS[network], RULES[rule]
