@@ -128,6 +128,7 @@ def test_a_checkout_of_the_former_layout_is_asked_in_its_way(tmp_path):
     assert answer == {"demo": {"experiments": {}, "data": {}}}
 
 
+@pytest.mark.more
 def test_what_both_compute_alike_is_recorded_and_what_differs_is_named(
     tmp_path, monkeypatch, capsys
 ):

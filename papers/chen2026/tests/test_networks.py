@@ -68,6 +68,7 @@ OF_ALL = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("key", OF_ALL)
 def test_one_of_three_grids_is_enough_for_a_negative_correlation(key):
     """fig4 c2 and c13: none may be missing for it to fail."""

@@ -16,6 +16,7 @@ def planned(sources, tmp_path_factory):
     return sources.copy(tmp_path_factory.mktemp("planned") / "lab")
 
 
+@pytest.mark.more
 def test_the_targets_are_all_the_papers_and_the_figures_and_build_what_they_need(planned):
     """From nothing: the data, the networks, their table, the figure and its verdicts."""
     listed = planned.snakemake("--list-target-rules").output.splitlines()
