@@ -6,7 +6,6 @@ makes one output channel or unit, has the norm of that filter of the network; bi
 shifts of normalizations, which are vectors, stay.
 """
 
-import copy
 import itertools
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 from flatlab.core.errors import MeasureError
 from flatlab.core.progress import ProgressBar, ticked
 from flatlab.core.store import as_strings
+from flatlab.derivatives.checks.differences import copy_in
 from flatlab.derivatives.checks.isolation import batch_norm as in_mode
 from flatlab.derivatives.checks.isolation import check_mode, preserving_state
 from flatlab.inputs.arguments import documented, separated
@@ -86,14 +86,14 @@ def landscape(
     _check(along, axes, points, batch_norm)
     low, high = span or ((-0.5, 1.5) if networks else (-1.0, 1.0))
     given = (inputs, targets, loss, arguments)
-    ready = _ready(model, *given)
-    how, _ = separated(arguments)
-    size = how.batch_size or BATCH
-    if batch_norm == "train":
-        size = len(ready.samples.inputs)
     with ExitStack() as stack:
-        for context in (preserving_state(model), preserving_state(ready.model)):
-            stack.enter_context(context)
+        for each in (model, *networks):
+            stack.enter_context(preserving_state(each, inputs))
+        ready = _ready(model, *given)
+        how, _ = separated(arguments)
+        size = how.batch_size or BATCH
+        if batch_norm == "train":
+            size = len(ready.samples.inputs)
         stack.enter_context(only(ready.model, how.parameters))
         others = [_ready(other, *given).model for other in networks]
         if networks:
@@ -324,7 +324,8 @@ class Moved:
     """
 
     def __init__(self, model: nn.Module, directions: Sequence[State]) -> None:
-        self.model, self.directions = copy.deepcopy(model), directions
+        first = next(p.dtype for p in model.parameters() if p.is_floating_point())
+        self.model, self.directions = copy_in(model, first), directions
         self.origin = {name: tensor.clone() for name, tensor in state_of(self.model).items()}
 
     @torch.no_grad()

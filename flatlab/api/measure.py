@@ -1,5 +1,6 @@
 """`flatlab.measure`: families of quantities of one network on some samples."""
 
+import itertools
 import textwrap
 import time
 import warnings
@@ -18,13 +19,14 @@ from flatlab.core.registry import check_known, imported, keys_of, measures_sampl
 from flatlab.core.schema import PlanError, plain, refuse_unknown
 from flatlab.core.store import as_strings
 from flatlab.core.text import table
+from flatlab.derivatives.checks.derivative_check import SAMPLES
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.derivatives.per_sample.memory import accuracy_of, available, held_by_one
 from flatlab.derivatives.per_sample.probe import Findings, run
 from flatlab.inputs.arguments import Arguments, documented, separated
 from flatlab.inputs.loss_forms import Function
 from flatlab.inputs.losses import options_known, with_options
-from flatlab.inputs.prepare import Ready, made_ready, only
+from flatlab.inputs.prepare import Ready, made_ready, only, unwrapped
 from flatlab.losses._base import Loss
 from flatlab.measuring.preflight import measure_family
 from flatlab.measuring.quantity import (
@@ -41,6 +43,8 @@ from flatlab.version import __version__
 ALL = "all"
 CHECKED = "checked derivatives"
 """Their place among what families start from."""
+MADE_OF = "made of"
+"""The place there of what all of it was found of."""
 AUTO = "auto"
 """The default of an accuracy here, and nowhere else: experiments are exact unless they say so."""
 WIDTH = 100
@@ -48,10 +52,6 @@ HEAD = ("title", "families", "loss", "precision", "flatlab_version")
 """Attributes of the first line of a printed report."""
 DIRECTIONS, NORMS = 120, 12
 """Passes of two samples that estimates take: in all, and for the norm of a Jacobian."""
-MIXED = (
-    "{}: derivatives with respect to inputs need real numbers, and some inputs are integers; "
-    "measure the part of the network behind them"
-)
 
 
 class Report(xr.Dataset):
@@ -121,18 +121,46 @@ def measure(
     """
     how, names, chosen, chosen_loss = _checked(families, loss, arguments)
     tokens = names == [ALL] or all(_takes_tokens(name, model) for name in names)
-    ready = made_ready(model, inputs, targets, chosen_loss, how, tokens)
-    weight = next(ready.model.parameters())
     fixed = {"batch_size": how.batch_size, "seed": how.seed, "initial": initial}
-    fixed |= {"budget": how.memory or available(weight.device) // 4, "progress": progress}
-    with only(ready.model, how.parameters):
-        report = _report(ready, names, chosen, fixed, {} if starts is None else starts)
+    with preserving_state(model, inputs):
+        ready = made_ready(model, inputs, targets, chosen_loss, how, tokens)
+        budget = how.memory or available(next(ready.model.parameters()).device) // 4
+        fixed |= {"budget": budget, "progress": progress}
+        known = {} if starts is None else starts
+        with only(ready.model, how.parameters):
+            _forget(known, (loss, repr(sorted(arguments.items()))), unwrapped(model), ready)
+            report = _report(ready, names, chosen, fixed, known)
+    if ready.held:
+        report = report.assign_attrs(held_fixed=ready.held)
     if ready.samples.kept is not None:
         report = report.assign_attrs(positions_ignored=int((~ready.samples.kept).sum()))
     if not isinstance(loss, str):
         loss = getattr(loss, "__name__", type(loss).__name__)
     ignored = {"samples_ignored": ready.ignored} if ready.ignored else {}
     return Report(report.data_vars, report.coords, {**report.attrs, "loss": loss, **ignored})
+
+
+def _forget(starts: dict[str, Any], asked: tuple[Any, ...], model: nn.Module, ready: Ready) -> None:
+    """Empty what is known if it was found of another thing than this: weights alone may differ.
+
+    asked: the loss and the arguments.  model: the user's.
+    """
+    modules: list[Any] = []
+    for name, module in model.named_modules():
+        hooks = module._forward_hooks.values(), module._forward_pre_hooks.values()
+        own = [v for v in vars(module).values() if callable(v) or isinstance(v, bool | str)]
+        modules += [name, type(module), *own, *itertools.chain(*hooks)]
+    of_tensors = [
+        (name, t.shape, t.dtype, t.device, t.requires_grad)
+        for name, t in (*model.named_parameters(), *model.named_buffers())
+    ]
+    samples = [t for t in (ready.samples.inputs, ready.samples.given) if t is not None]
+    numbers = [(t.shape, t.dtype, float(t.nan_to_num().double().sum())) for t in samples]
+    few = ready.samples.inputs[:SAMPLES].tolist()
+    made_of = [*asked, *modules, *of_tensors, *numbers, few]
+    if starts.get(MADE_OF) != made_of:
+        starts.clear()
+        starts[MADE_OF] = made_of
 
 
 def _takes_tokens(family: str, model: nn.Module) -> bool:
@@ -164,8 +192,6 @@ def _report(
     for name, options in chosen.items():
         settings = settings_of(name, options, ready.loss, memory=starts.setdefault(name, {}), **how)
         try:
-            if ready.mixed and getattr(imported("metrics", name), "TOKENS", False) is not True:
-                raise MeasureError(MIXED.format(name))
             if not samples.inputs.is_floating_point() and not _takes_tokens(name, model):
                 raise MeasureError(f"{name} takes no tokens: its inputs are real numbers")
             with preserving_state(model), ProgressBar(f"measuring {name}", 1, settings.progress):
@@ -203,7 +229,7 @@ def _say_if_estimated(name: str, model: nn.Module, settings: Settings, samples: 
     times = []
     for _ in range(2):  # the first pass may take longer
         start = time.monotonic()
-        torch.autograd.grad(run(model, inputs[:2].clone()).sum(), theta, allow_unused=True)
+        torch.autograd.grad(run(model, inputs[:2]).sum(), theta, allow_unused=True)
         times.append(time.monotonic() - start)
     passes = DIRECTIONS + NORMS * (1 + len(findings.layers))
     seconds = min(times) * passes * max(len(inputs) / 2, 1)

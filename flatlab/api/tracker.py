@@ -1,19 +1,17 @@
 """`flatlab.Tracker`: families of quantities along a training run, which it does not disturb."""
 
-import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 import xarray as xr
 from torch import Tensor, nn
 
 from flatlab.api.measure import measure
-from flatlab.core.errors import MeasureError
+from flatlab.core.errors import MeasureError, first_line, is_device_failure
 from flatlab.core.store import save_dataset
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.inputs.arguments import Arguments, documented, separated
@@ -33,7 +31,8 @@ class Tracker:
 
     The training ends with the same weights as without it, byte for byte: mode, gradients, buffers
     and random streams are left as they were. Iterations start from the eigenvectors of the
-    measurement before; derivatives are checked at the first measurement.
+    measurement before; derivatives are checked at the first measurement, and where parts of the
+    network have changed. What cannot be measured later on is a warning and a row without values.
 
     model: the network, in training; it is measured in evaluation mode.
     inputs, targets: as for `flatlab.measure`; a loader is read once, here.
@@ -79,7 +78,7 @@ class Tracker:
         if families is None:
             families, arguments = "spectrum", CHEAP | arguments
             samples = SAMPLES if samples is None else samples
-        with undisturbed(model):
+        with preserving_state(model, inputs):
             how, _ = separated({"samples": samples})
             inputs, targets = collected(inputs, targets, how.samples)
         self.inputs, self.targets = _copied(inputs), _copied(targets)
@@ -87,6 +86,7 @@ class Tracker:
         warm = {"warm_start": True} if {*names} & {"hessian", "spectrum"} else {}
         self.options = {"families": names, **warm, **arguments}
         self.rows: dict[int, xr.Dataset] = {}
+        self.failures: dict[int, str] = {}
         self.seconds = 0.0
         self._starts: dict[str, dict[str, Any]] = {}
         self._start: float | None = None
@@ -99,23 +99,33 @@ class Tracker:
         self._training, self._measuring = now - self._start - self.seconds, self.seconds
         if step % self.every or step in self.rows:
             return
-        with undisturbed(self.model):
-            report = measure(
-                self.model, self.inputs, self.targets, starts=self._starts, **self.options
-            )
-            self.rows[step] = report.assign(self._loss())
+        try:
+            self.rows[step] = self._row()
+        except Exception as error:
+            if not self.rows or is_device_failure(error):  # at first it is the call that is wrong
+                raise
+            self.failures[step] = f"step {step}: {type(error).__name__}: {first_line(error)}"
+            self.rows[step] = xr.Dataset()
+            warnings.warn(f"not measured at {self.failures[step]}", stacklevel=2)
         if self.path is not None:
             save_dataset(self.path, self.table)
         self.seconds += time.perf_counter() - now
 
+    def _row(self) -> xr.Dataset:
+        """What is measured, the loss of the samples and, where there are classes, the accuracy."""
+        with preserving_state(self.model):
+            for module in self.model.modules():
+                module.training = False
+            how = {"starts": self._starts, **self.options}
+            report = measure(self.model, self.inputs, self.targets, **how)
+            return report.assign(self._loss())
+
     def _loss(self) -> dict[str, Any]:
-        """The loss of the samples and, where there are classes, the accuracy."""
         loss = self.options.get("loss", "half-mse")
         names = {*Arguments.__struct_fields__, *options_known(loss)} & self.options.keys()
         given = {name: self.options[name] for name in names}
         ready = ready_to_evaluate(self.model, self.inputs, self.targets, loss, given)
-        with preserving_state(ready.model):
-            values = evaluate(ready, given.get("batch_size") or BATCH, ready.model)
+        values = evaluate(ready, given.get("batch_size") or BATCH, ready.model)
         about = {n: dict(zip(("long_name", "units"), UNITS[n], strict=True)) for n in values}
         return {name: ((), value, about[name]) for name, value in values.items()}
 
@@ -128,35 +138,13 @@ class Tracker:
             list(self.rows.values()), dim="step", join="outer", combine_attrs="override"
         )
         steps = {"step": ("step", list(self.rows), {"long_name": "steps of training"})}
-        return table.assign_coords(steps).assign_attrs(every=self.every)
+        failures = {"failures": [*self.failures.values()]} if self.failures else {}
+        return table.assign_coords(steps).assign_attrs(every=self.every, **failures)
 
     @property
     def cost(self) -> float:
         """Time of measuring in percent of that of training, until the last step; NaN at first."""
         return 100 * self._measuring / self._training if self._training else float("nan")
-
-
-@contextmanager
-def undisturbed(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode; afterwards modes, gradients and random streams are as they were before."""
-    modes = [(module, module.training) for module in model.modules()]
-    gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
-    streams = random.getstate(), np.random.get_state()  # noqa: NPY002
-    graphics = {p.device.index for p in model.parameters() if p.device.type == "cuda"}
-    with torch.random.fork_rng(devices=graphics):
-        try:
-            for module, _ in modes:
-                module.training = False
-            for parameter, _ in gradients:
-                parameter.grad = None
-            yield
-        finally:
-            for module, training in modes:
-                module.training = training
-            for parameter, gradient in gradients:
-                parameter.grad = gradient
-            random.setstate(streams[0])
-            np.random.set_state(streams[1])  # noqa: NPY002
 
 
 def _copied(part: Any) -> Any:

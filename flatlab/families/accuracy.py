@@ -12,6 +12,7 @@ from torch import nn
 
 from flatlab.core.schema import Strict, means
 from flatlab.data._tensors import EVALUATED, Split, Splits
+from flatlab.derivatives.per_sample.probe import run
 from flatlab.derivatives.second_order.hessian_products import trainable
 from flatlab.losses._base import Loss
 from flatlab.measuring.quantity import Measured, Quantity, Settings, chen2026
@@ -152,7 +153,7 @@ def gradient_norm(model: nn.Module, split: Split, loss: Loss) -> float:
         for inputs, targets in zip(
             split.inputs.split(size), split.targets.split(size), strict=True
         ):
-            part = loss.values(model(inputs), targets).sum() * loss.share(1, len(split))
+            part = loss.values(run(model, inputs), targets).sum() * loss.share(1, len(split))
             for sum_, more in zip(
                 total, torch.autograd.grad(part, theta, materialize_grads=True), strict=True
             ):

@@ -152,7 +152,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
         )
     fitting = max(1, BYTES // (findings.numbers * samples.inputs.element_size()))
     size = settings.batch_size or fitting
-    parts = [run(model, chunk.clone()).detach().double() for chunk in samples.inputs.split(size)]
+    parts = [run(model, chunk).detach().double() for chunk in samples.inputs.split(size)]
     outputs = torch.cat(parts)
     left_out = []
     values = {"output_norm": torch.linalg.vector_norm(outputs)}
@@ -306,7 +306,7 @@ def _against_paths(model: nn.Module, inputs: Tensor) -> str:
     """Why a network has no path norm; "" if it has."""
     if any(map(nn.utils.parametrize.is_parametrized, model.modules())):
         return "weights are computed from other parameters"
-    linear = piecewise_linear(run(model, inputs[:2].clone()))
+    linear = piecewise_linear(run(model, inputs[:2]))
     return "" if linear else "the network is not piecewise linear, or uses a parameter twice"
 
 

@@ -24,7 +24,7 @@ from flatlab.core.errors import MeasureError
 from flatlab.core.progress import ProgressBar
 from flatlab.core.schema import Key, Strict, closest, means
 from flatlab.derivatives.per_sample.memory import accuracy_of
-from flatlab.derivatives.per_sample.probe import Findings
+from flatlab.derivatives.per_sample.probe import Findings, run
 from flatlab.derivatives.second_order.layer_curvature import (
     ineligible_layers,
     largest_of_blocks,
@@ -215,7 +215,7 @@ def _features(model: nn.Module, inputs: Tensor, names: Sequence[str]) -> dict[st
     handles = [model.get_submodule(name).register_forward_pre_hook(keep(name)) for name in names]
     try:
         for chunk in inputs.split(BATCH):
-            model(chunk)
+            run(model, chunk)
     finally:
         for handle in handles:
             handle.remove()

@@ -20,6 +20,7 @@ from flatlab.core.progress import ProgressBar
 from flatlab.core.schema import Strict, means
 from flatlab.derivatives.checks.isolation import batch_norm
 from flatlab.derivatives.per_sample.memory import held_while
+from flatlab.derivatives.per_sample.probe import run
 from flatlab.derivatives.second_order.hessian_products import (
     Batches,
     Product,
@@ -128,7 +129,7 @@ def batches_of(model: nn.Module, samples: SampleSet, settings: Settings) -> Batc
     """
     inputs = samples.inputs
     with torch.no_grad():
-        outputs = model(inputs[:2]).shape[1]
+        outputs = run(model, inputs[:2]).shape[1]
     targets = samples.targets_for(outputs, settings.loss)
     size = settings.batch_size or BATCH
     if settings.options.batch_norm == "train":

@@ -115,7 +115,8 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     >>> report["jacobian_norm"].item(), round(report["output_norm"].item() ** 2, 6)
     (2.0, 89.0)
     """
-    several = settings.loss.classes or not samples.inputs.is_floating_point()
+    real = samples.inputs.is_floating_point() and not samples.masks
+    several = settings.loss.classes or not real
     if settings.options.pairs and several:
         raise MeasureError(
             "the pair bound is of single predictions and of distances between inputs, and these "
@@ -197,7 +198,7 @@ def _exact_norms(
 ) -> JacobianNorms:
     """From J itself; sample by sample where J J^T is large."""
     with torch.no_grad():
-        large = run(model, inputs[:1].clone()).shape[1] > LARGE
+        large = run(model, inputs[:1]).shape[1] > LARGE
     parts = []
     for batch in inputs.split(1) if large else [inputs]:
         exact = derivatives(

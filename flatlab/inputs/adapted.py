@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
-from flatlab.derivatives.per_sample.probe import run
 
 Structure = Tensor | tuple[Tensor, ...] | dict[str, Tensor]
 """The inputs of a network: a tensor, several, or several by name; (samples, ...) each."""
@@ -25,68 +24,78 @@ ATTENTION = "attention_mask"
 """The input that says which positions of a sequence are no padding."""
 
 
+CALLED = "_forward_", "_compiled_call", "forward"
+"""How names of attributes begin by which a module is called in another way than its class says."""
+
+
 @dataclass(frozen=True)
 class Layout:
-    """How inputs lie in one tensor, side by side; masks are the last of them.
+    """How inputs lie in one tensor, side by side: real numbers, and behind them masks.
 
-    names: those of arguments; None: they are given by place.
-    shapes: of each input, without the samples.
+    Integers beside real numbers are no part of it, as what holds real numbers holds few of them:
+    a number of each sample, the last one or before `positions`, says which of theirs are meant.
+
+    shapes: of each input by its name or place, without the samples, in this order.
     types: of each input.
+    beside: inputs that are integers beside real ones, of all samples.
     padding: whether the last input is an attention mask, which the network takes.
     positions: numbers of a last part, which says what positions of a sample count.
     """
 
-    names: tuple[str, ...] | None
-    shapes: tuple[tuple[int, ...], ...]
-    types: tuple[torch.dtype, ...]
+    shapes: Mapping[str | int, tuple[int, ...]]
+    types: Mapping[str | int, torch.dtype]
+    beside: Mapping[str | int, Tensor]
     padding: bool = False
     positions: int = 0
 
     @classmethod
     def of(cls, inputs: Structure, positions: int = 0) -> "Layout":
         parts = _parts(inputs)
-        names = tuple(sorted(inputs, key=ATTENTION.__eq__)) if isinstance(inputs, dict) else None
-        shapes, types = tuple(tuple(p.shape[1:]) for p in parts), tuple(p.dtype for p in parts)
-        return cls(names, shapes, types, names is not None and ATTENTION in names, positions)
-
-    @property
-    def mixed(self) -> bool:
-        """Whether some inputs have real numbers and others, that are no masks, integers."""
-        types = self.types[:-1] if self.padding else self.types
-        return len({kind.is_floating_point for kind in types}) > 1
+        kept, real = [*parts], any(parts[n].is_floating_point() for n in parts if n != ATTENTION)
+        if real:
+            kept = [n for n in parts if n == ATTENTION or parts[n].is_floating_point()]
+        shapes = {name: tuple(parts[name].shape[1:]) for name in kept}
+        types = {name: parts[name].dtype for name in kept}
+        beside = {name: part for name, part in parts.items() if name not in kept}
+        return cls(shapes, types, beside, ATTENTION in parts, positions)
 
     @property
     def masks(self) -> int:
-        """How many numbers of a sample, the last ones, are masks."""
-        return self.positions + (torch.Size(self.shapes[-1]).numel() if self.padding else 0)
+        """How many numbers of a sample, the last ones, are none of its real inputs."""
+        mask = torch.Size(self.shapes[ATTENTION]).numel() if self.padding else 0
+        return mask + bool(self.beside) + self.positions
 
     def packed(self, inputs: Structure, kept: Tensor | None = None) -> Tensor:
         """(samples, numbers of all inputs): integers, unless an input has real numbers.
 
         kept: the positions that count, (samples, positions).
         """
-        parts = _parts(inputs)
+        given = _parts(inputs)
+        parts = [given[name] for name in self.shapes]
         numbers = parts[:-1] if self.padding else parts
         real = next((p.dtype for p in numbers if p.is_floating_point()), torch.long)
-        parts = parts if kept is None else [*parts, kept]
+        if self.beside:
+            parts.append(torch.arange(len(parts[0]), device=parts[0].device))
+        parts += [] if kept is None else [kept]
         return torch.cat([part.reshape(len(part), -1).to(real) for part in parts], 1)
 
     def unpacked(self, x: Tensor) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
         """Positional and named arguments of a network from the packed tensor."""
-        parts = []
-        for part, kind in zip(self._split(x), self.types, strict=True):
+        parts: dict[Any, Tensor] = {}
+        for (name, kind), part in zip(self.types.items(), self._split(x), strict=True):
             if part.is_floating_point() and not kind.is_floating_point:
-                part = part.round()
-            parts.append(
-                part if part.is_floating_point() == kind.is_floating_point else part.to(kind)
-            )
-        if self.names is None:
-            return tuple(parts), {}
-        return (), dict(zip(self.names, parts, strict=True))
+                part = part.round().to(kind)
+            parts[name] = part if part.is_floating_point() else part.to(kind)
+        if self.beside:
+            which = x[:, x.shape[1] - self.positions - 1].detach().round().long()
+            parts |= {name: part[which] for name, part in self.beside.items()}
+        if 0 in parts:
+            return tuple(parts[place] for place in sorted(parts)), {}
+        return (), parts
 
     def _split(self, x: Tensor) -> Iterator[Tensor]:
         start = 0
-        for shape in self.shapes:
+        for shape in self.shapes.values():
             end = start + torch.Size(shape).numel()
             yield x[:, start:end].reshape(len(x), *shape)
             start = end
@@ -100,7 +109,7 @@ class Layout:
 
         x: packed.  values: x itself, or the embeddings of tokens, (samples, ...).
         """
-        attended = next(reversed(self.unpacked(x)[1].values())) != 0 if self.padding else None
+        attended = self.unpacked(x)[1][ATTENTION] != 0 if self.padding else None
         if values.shape != x.shape:  # embeddings
             fits = attended is not None and values.shape[:2] == attended.shape
             return values * attended[..., None] if fits and attended is not None else values
@@ -109,18 +118,15 @@ class Layout:
             if attended is not None and part.shape[:2] == attended.shape:
                 part = part * attended.view(*attended.shape, *[1] * (part.ndim - 2))
             parts.append(part.flatten(1))
-        whole = torch.cat(parts, 1)
-        unmasked = x.shape[1] - self.masks
-        return torch.cat([whole[:, :unmasked], torch.zeros_like(x[:, unmasked:])], 1)
+        whole = torch.cat(parts, 1)[:, : x.shape[1] - self.masks]
+        return torch.cat([whole, torch.zeros_like(x[:, whole.shape[1] :])], 1)
 
 
-def _parts(inputs: Structure) -> list[Tensor]:
-    """Inputs in the order of `Layout`."""
-    if isinstance(inputs, Tensor):
-        return [inputs]
+def _parts(inputs: Structure) -> dict[Any, Tensor]:
+    """Inputs by name or place, in the order of `Layout`: an attention mask is the last."""
     if isinstance(inputs, dict):
-        return [inputs[name] for name in sorted(inputs, key=ATTENTION.__eq__)]
-    return list(inputs)
+        return {name: inputs[name] for name in sorted(inputs, key=ATTENTION.__eq__)}
+    return dict(enumerate([inputs] if isinstance(inputs, Tensor) else inputs))
 
 
 @dataclass(frozen=True)
@@ -129,52 +135,98 @@ class Outputs:
 
     shape: of one sample, without the samples.
     key: of it among several outputs; None: the network returns it alone.
+    second: whether, where samples have positions, classes are the second axis, and not the last.
     """
 
     shape: tuple[int, ...]
     key: str | int | None
+    second: bool
 
     @property
     def classes(self) -> int:
         """Outputs for each position, where samples have positions; otherwise 0."""
-        return 0 if len(self.shape) < 2 else self.shape[0 if len(self.shape) > 2 else -1]
+        return 0 if len(self.shape) < 2 else self.shape[0 if self.second else -1]
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        return self.shape[1:] if self.second else self.shape[:-1]
+
+    def meant(self, raw: Any) -> Tensor:
+        """The output that is meant, of what the network returns."""
+        return raw if self.key is None else _part(raw, self.key)  # type: ignore[no-any-return]
+
+    def flat(self, raw: Tensor) -> Tensor:
+        """One vector for each sample, in which the classes of a position lie side by side."""
+        return (raw.movedim(1, -1) if self.second else raw).reshape(len(raw), -1)
 
     def natural(self, flat: Tensor) -> Tensor:
-        """Outputs (samples, ...) as the network returns them, from one vector for each sample."""
-        if len(self.shape) < 3:
+        """Outputs (samples, ...) as the network returns them, from `flat` ones."""
+        if not self.second:
             return flat.reshape(len(flat), *self.shape)
-        return flat.reshape(len(flat), *self.shape[1:], self.shape[0]).movedim(-1, 1)
+        return flat.reshape(len(flat), *self.positions, self.classes).movedim(-1, 1)
 
 
 def outputs_of(
-    model: nn.Module, x: Tensor, layout: Layout | None, output: str | int | None
+    raw: Any, output: str | int | None, targets: Tensor | None, axis: int | None
 ) -> Outputs:
-    """What the network returns, on two samples.
+    """What a network returns, from an example of it.
 
-    model: the network.
-    x: samples, packed as `layout` says.
-    layout: of several inputs; None: there is one.
     output: which output is meant, by its key, attribute or place; None: the only one, or `logits`.
+    targets: as given.
+    axis: that of classes where samples have positions, 1 or -1; None: that which labels leave.
 
-    Raises `MeasureError` where it is not known which output is meant.
+    Raises `MeasureError` where it is not known which output is meant, or which axis.
     """
-    with torch.no_grad():
-        raw: Any = run(_with_forward(model, layout, None), x[:2].clone())
     key = None if isinstance(raw, Tensor) and output is None else _chosen(raw, output)
     if key is not None and not isinstance(raw := _part(raw, key), Tensor):
         raise MeasureError(f"the output {key!r} is {type(raw).__name__}, not a tensor")
-    return Outputs(tuple(raw.shape[1:]) if raw.ndim else (1,), key)
+    if raw.is_complex():
+        raise MeasureError(f"outputs are {raw.dtype}; return their real and imaginary parts")
+    shape = tuple(raw.shape[1:])
+    second = len(shape) > 2 if axis is None else axis == 1
+    if axis is None and targets is not None and not targets.is_floating_point():
+        fits = [tuple(targets.shape[1:]) == each for each in (shape[:-1], shape[1:])]
+        if len(shape) > 1 and all(fits):
+            raise MeasureError(
+                f"outputs are {tuple(raw.shape)[1:]} and labels {shape[1:]} for each sample: "
+                "class_axis=1 says that classes come first, as in torch's losses, class_axis=-1 "
+                "that they come last"
+            )
+        second = fits[1] if any(fits) else second
+    return Outputs(shape, key, second and len(shape) > 1)
 
 
 def adapted(model: nn.Module, layout: Layout | None, outputs: Outputs) -> nn.Module:
     """The network as a map of (samples, ...) to (samples, N), itself where it is one.
 
-    Outputs (samples,) become (samples, 1). (samples, positions, classes), and (samples, classes,
-    height, width), become vectors in which the classes of a position lie side by side. Outputs at
-    positions that do not count are 0, so that they have no derivatives.
+    Outputs (samples,) become (samples, 1). Those at positions become vectors in which the classes
+    of a position lie side by side. Outputs at positions that do not count are 0, so that they have
+    no derivatives.
     """
-    plain = layout is None and outputs.key is None and len(outputs.shape) == 1
-    return model if plain else _with_forward(model, layout, outputs)
+    if layout is None and outputs.key is None and len(outputs.shape) == 1:
+        return model
+    if isinstance(model, torch.jit.ScriptModule):
+        raise MeasureError("a scripted network must map one tensor to one vector per sample")
+    kind, other = type(model), copy.copy(model)
+
+    def forward(self: Any, x: Tensor) -> Any:
+        args, kwargs = layout.unpacked(x) if layout else ((x,), {})
+        given = object.__new__(kind)  # with its hooks, and perhaps a forward of its own
+        vars(given).update(vars(self) | self.flatlab_called)
+        flat = outputs.flat(outputs.meant(given(*args, **kwargs)))
+        if layout is None or not layout.positions:
+            return flat
+        return flat * layout.kept(x).repeat_interleave(outputs.classes, 1).to(flat)
+
+    own = vars(other)
+    own["flatlab_called"] = {name: own[name] for name in own if name.startswith(CALLED)}
+    for name, value in own["flatlab_called"].items():
+        own[name] = type(value)() if isinstance(value, dict) else None
+    own.pop("forward", None)
+    # The class, not an attribute of the copy: `type(model).forward` decides what rules cover.
+    changed = {"forward": forward, "flatlab_seen": staticmethod(layout.seen)} if layout else {}
+    other.__class__ = type(kind.__name__, (kind,), changed or {"forward": forward})
+    return other
 
 
 def _chosen(raw: Any, output: str | int | None) -> str | int:
@@ -207,31 +259,3 @@ def _part(raw: Any, key: str | int) -> Any:
     if isinstance(raw, Mapping) or isinstance(key, int):
         return raw[key]
     return getattr(raw, key)
-
-
-def _with_forward(model: nn.Module, layout: Layout | None, outputs: Outputs | None) -> nn.Module:
-    """The network with another forward.  outputs: that are meant; None: all as they are."""
-    if layout is None and outputs is None:
-        return model
-    if isinstance(model, torch.jit.ScriptModule):
-        raise MeasureError("a scripted network must map one tensor to one vector per sample")
-    kind = type(model)
-
-    def forward(self: Any, x: Tensor) -> Any:
-        args, kwargs = layout.unpacked(x) if layout else ((x,), {})
-        raw = kind.forward(self, *args, **kwargs)
-        if outputs is None:
-            return raw
-        raw = raw if outputs.key is None else _part(raw, outputs.key)
-        if raw.ndim == 1:
-            return raw[:, None]
-        flat = raw.movedim(1, -1).flatten(1) if raw.ndim > 3 else raw.flatten(1)
-        if layout is None or not layout.positions:
-            return flat
-        return flat * layout.kept(x).repeat_interleave(outputs.classes, 1).to(flat)
-
-    other = copy.copy(model)
-    # The class, not an attribute of the copy: `type(model).forward` decides what rules cover.
-    changed = {"forward": forward, "flatlab_seen": staticmethod(layout.seen)} if layout else {}
-    other.__class__ = type(kind.__name__, (kind,), changed or {"forward": forward})
-    return other

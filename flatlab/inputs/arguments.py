@@ -37,6 +37,14 @@ class Arguments(Strict, frozen=True):
             "several; null: the only one, or `logits`"
         ),
     ] = None
+    class_axis: Annotated[
+        Literal[1, -1] | None,
+        means(
+            "the axis of classes in outputs at several positions: 1, as in torch's losses, or -1; "
+            "null: that which the shape of labels leaves, otherwise the last of (samples, "
+            "positions, classes), and 1 where there are more axes"
+        ),
+    ] = None
     parameters: Annotated[
         str | list[str] | None,
         means(

@@ -1,6 +1,6 @@
 """The loss of a measurement: by its name, with options and class weights, or a function."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from flatlab.core.errors import MeasureError
 from flatlab.core.options import checked
 from flatlab.core.registry import check_known, keys_of
 from flatlab.core.schema import plain
-from flatlab.derivatives.checks.isolation import preserving_state
+from flatlab.derivatives.per_sample.probe import graph_of, run
 from flatlab.inputs.adapted import Outputs
 from flatlab.inputs.arguments import options_in_measurement
 from flatlab.inputs.loss_forms import Function, OfFunction, OfPositions
@@ -120,7 +120,13 @@ def with_options(loss: str | Function, options: Mapping[str, Any]) -> Loss | Fun
 
 
 def loss_for(
-    loss: Loss | Function, model: nn.Module, samples: SampleSet, outputs: Outputs, ignore_index: int
+    loss: Loss | Function,
+    model: nn.Module,
+    samples: SampleSet,
+    outputs: Outputs,
+    given: Tensor | None,
+    ignore_index: int,
+    elsewhere: Callable[[], Any],
 ) -> tuple[Loss, SampleSet]:
     """The loss of the outputs of a network, and the samples with the targets that it takes.
 
@@ -128,10 +134,12 @@ def loss_for(
         values on single samples, or their sum, or the mean over all positions.
     model: maps samples to vectors.
     outputs: what it returns by itself.
+    given: targets as a user has them, which a function takes.
     ignore_index: the class of positions that do not count.
+    elsewhere: calls the user's network on other samples.
     """
     if not isinstance(loss, Loss):
-        return _of_function(loss, model, samples, outputs, ignore_index)
+        return _of_function(loss, model, samples, outputs, given, ignore_index, elsewhere)
     if isinstance(loss, Weighted):
         loss = _of_mean_weight(loss, samples, outputs.classes)
     if not outputs.classes:
@@ -165,9 +173,14 @@ def _of_mean_weight(loss: Weighted, samples: SampleSet, classes: int) -> Weighte
 
 
 def _of_function(
-    loss: Function, model: nn.Module, samples: SampleSet, outputs: Outputs, ignore_index: int
+    loss: Function,
+    model: nn.Module,
+    samples: SampleSet,
+    outputs: Outputs,
+    targets: Tensor | None,
+    ignore_index: int,
+    elsewhere: Callable[[], Any],
 ) -> tuple[Loss, SampleSet]:
-    targets = _as_given(samples, outputs, ignore_index)
     if targets is None:
         raise MeasureError("a loss that is a function needs targets")
     integers = not targets.is_floating_point()
@@ -180,21 +193,24 @@ def _of_function(
     few = torch.arange(min(4, len(targets)), device=targets.device)
     if counts is not None:  # samples that differ in it come first
         few = (counts - counts.mean()).abs().argsort(descending=True)[:4]
-    total, values = _tried(loss, model, samples, outputs, targets, few)
+    total, values = _tried(loss, model, samples, outputs, targets, few, elsewhere)
     mean, together = sum(values) / len(values), sum(values)
     kinds: dict[str, tuple[float, bool, Any]] = {
         "the mean": (mean, False, None),
         "the sum": (together, True, None),
     }
-    if counts is not None:
-        share = (counts[few] / counts[few].sum()).tolist()
+    for name, first in (("the mean over positions", 0), ("that behind the first", 1)):
+        if counts is None:
+            break
+
+        def counted(targets: Tensor, first: int = first) -> Tensor:
+            return (targets[:, first:] != ignore_index).flatten(1).sum(1).double()
+
+        each = counted(targets)
+        share = (each[few] / each[few].sum()).tolist()
         by_position = sum(part * value for part, value in zip(share, values, strict=True))
-        average = counts.mean()
-
-        def counted(targets: Tensor) -> Tensor:
-            return (targets != ignore_index).flatten(1).sum(1) / average
-
-        kinds["the mean over positions"] = (by_position, False, counted)
+        average = each.mean()
+        kinds[name] = (by_position, False, lambda y, f=counted, a=average: f(y) / a)
     for value, summed, each in kinds.values():
         if abs(total - value) <= 1e-4 * max(abs(value), 1e-6):
             function = OfFunction(loss, integers, summed, outputs.natural, each, outputs.classes)
@@ -206,17 +222,6 @@ def _of_function(
     )
 
 
-def _as_given(samples: SampleSet, outputs: Outputs, ignore_index: int) -> Tensor | None:
-    """Targets as a function of the outputs takes them: classes, or values, by position."""
-    labels = samples.position_labels
-    if labels is not None:
-        positions = outputs.shape[1:] if len(outputs.shape) > 2 else outputs.shape[:1]
-        return labels.masked_fill(labels < 0, ignore_index).unflatten(1, positions)
-    if outputs.classes and samples.targets is not None:
-        return outputs.natural(samples.targets)
-    return samples.given
-
-
 def _tried(
     loss: Function,
     model: nn.Module,
@@ -224,26 +229,43 @@ def _tried(
     outputs: Outputs,
     targets: Tensor,
     few: Tensor,
+    elsewhere: Callable[[], Any],
 ) -> tuple[float, list[float]]:
-    """The value of a function on a few samples together, and on each alone."""
-    with preserving_state(model), torch.no_grad():
-        flat, some = model(samples.inputs[few].clone()), targets[few]
-        try:
-            f = outputs.natural(flat)
-            whole = loss(f, some)
-            others = loss(outputs.natural(_otherwise(flat, samples, few)), some)
-            pairs = zip(f.split(1), some.split(1), strict=True)
-            values = [loss(*pair) for pair in pairs]
-        except Exception as error:  # whatever the user's function raises
-            raise MeasureError(f"the loss raises {type(error).__name__}: {error}") from error
+    """The value of a function on a few samples together, and on each alone.
+
+    Raises `MeasureError` where it is none of the outputs and the targets.
+    """
+    flat, some = run(model, samples.inputs[few]).detach().requires_grad_(), targets[few]
+    try:
+        f = outputs.natural(flat)
+        whole = loss(f, some)
+        elsewhere()
+        later = loss(f, some)
+        others = loss(outputs.natural(_otherwise(flat, samples, few)), some)
+        values = [loss(*pair) for pair in zip(f.split(1), some.split(1), strict=True)]
+    except Exception as error:  # whatever the user's function raises
+        raise MeasureError(f"the loss raises {type(error).__name__}: {error}") from error
     if not all(isinstance(part, Tensor) and part.numel() == 1 for part in (whole, *values)):
         raise MeasureError("the loss must return one number for a batch of outputs and targets")
+    uses = graph_of(whole)[0] if whole.requires_grad else {}
+    if (whole.requires_grad and uses.keys() - {id(flat)}) or not torch.allclose(whole, later, 1e-5):
+        named = {id(p): name for m in (model, loss) for name, p in _parameters(m)}
+        of = next((f", of {named[key]!r}" for key in uses if key in named), "")
+        raise MeasureError(
+            f"the loss is a function of more than outputs and targets{of}: leave penalties and "
+            "features that a network keeps out, which belong to no sample; "
+            "loss.requires_grad_(False) holds parameters of a loss fixed"
+        )
     if not torch.allclose(whole, others, rtol=1e-5):
         raise MeasureError(
             "the loss depends on outputs at positions with ignored labels, which do not count; "
             "where it shifts labels itself, shift them before, and take a loss that does not"
         )
-    return float(whole), [float(value) for value in values]
+    return whole.item(), [value.item() for value in values]
+
+
+def _parameters(module: Any) -> Iterable[tuple[str, Tensor]]:
+    return module.named_parameters() if isinstance(module, nn.Module) else ()
 
 
 def _otherwise(flat: Tensor, samples: SampleSet, few: Tensor) -> Tensor:

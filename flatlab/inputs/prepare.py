@@ -5,13 +5,12 @@ one tensor of each (`collected`); of the type and on the device of the network, 
 by side (`_as_one`); and `samples`, a sample set of what counts, as families take it.
 """
 
-import copy
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -20,7 +19,9 @@ from torch.nn.functional import one_hot
 
 from flatlab.core.errors import MeasureError
 from flatlab.core.schema import closest
-from flatlab.derivatives.checks.isolation import preserving_state
+from flatlab.derivatives.checks.differences import copy_in
+from flatlab.derivatives.checks.isolation import same
+from flatlab.derivatives.per_sample.probe import graph_of, run
 from flatlab.inputs.adapted import ATTENTION, Layout, Outputs, Structure, adapted, outputs_of
 from flatlab.inputs.arguments import Arguments
 from flatlab.inputs.batches import collected, of_samples
@@ -39,7 +40,7 @@ class Ready:
     loss: of a sample.
     outputs: what the network returns by itself.
     ignored: samples that were left out.
-    mixed: whether inputs are numbers and integers side by side, so that |x| means nothing.
+    held: inputs that are integers beside real ones, with respect to which nothing is derived.
     """
 
     model: nn.Module
@@ -47,7 +48,7 @@ class Ready:
     loss: Loss
     outputs: Outputs
     ignored: int
-    mixed: bool
+    held: list[str]
 
     @cached_property
     def targets(self) -> Tensor:
@@ -70,24 +71,119 @@ def made_ready(
     how: the arguments of the measurement.
     tokens: whether inputs may be integers.
 
-    Raises `MeasureError` for what no family takes.
+    Call it inside `preserving_state`. Raises `MeasureError` for what no family takes.
     """
-    model = network_of(model, how.dtype)
+    theirs, model, ignore = unwrapped(model), network_of(model, how.dtype), how.ignore_index
+    theirs = model if next(theirs.parameters()).is_inference() else theirs
     weight = next(p for p in model.parameters() if p.is_floating_point())
-    inputs, targets = collected(inputs, targets, how.samples, how.ignore_index)
+    with torch.inference_mode(False):  # derivatives need tensors that were made outside
+        inputs, given = collected(inputs, targets, how.samples, ignore)
+    two = of_samples(inputs, slice(2))
     inputs, x, layout = _as_one(model, inputs, weight, tokens)
-    targets = None if targets is None else _checked(targets, x, weight)
-    with preserving_state(model):
-        outputs = outputs_of(model, x, layout, how.output)
+    given = None if given is None else _checked(given, x, weight)
+    reference = _called(theirs, two, x[:2])
+
+    def elsewhere(count: int = 1) -> Any:
+        return _called(theirs, of_samples(two, slice(count)), x[:count])
+
+    outputs = outputs_of(reference, how.output, given, how.class_axis)
+    network = adapted(model, layout, outputs)
+    _check_same(theirs, network, partial(elsewhere, 2), reference, x[:2], outputs)
+    targets = None
+    if given is not None:
+        targets = _classes_or_values(given, outputs, weight, isinstance(loss, Loss), ignore)
     if outputs.classes:
-        samples, layout = _at_positions(
-            inputs, x, targets, layout, outputs, weight, how.ignore_index
+        samples, layout, given = _at_positions(
+            inputs, x, targets, given, layout, outputs, weight, ignore
         )
+        network = adapted(model, layout, outputs)
     else:
-        samples = _labelled(x, targets, weight, how.ignore_index)
-    network, ignored = adapted(model, layout, outputs), len(x) - len(samples.inputs)
-    loss, samples = loss_for(loss, network, samples, outputs, how.ignore_index)
-    return Ready(network, samples, loss, outputs, ignored, layout is not None and layout.mixed)
+        samples, given = _labelled(x, targets, given, ignore)
+    ignored, held = len(x) - len(samples.inputs), [*map(str, layout.beside)] if layout else []
+    loss, samples = loss_for(loss, network, samples, outputs, given, ignore, elsewhere)
+    return Ready(network, samples, loss, outputs, ignored, held)
+
+
+def _called(model: nn.Module, inputs: Structure, x: Tensor) -> Any:
+    """What a user's network returns for samples as they are given, or else in its precision.
+
+    x: the samples in one tensor, of which an error tells the shape.
+
+    Raises `MeasureError` where the network changes its parameters.
+    """
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    kind = next(p for p in before.values() if p.is_floating_point())
+    named = inputs if isinstance(inputs, dict) else {}
+    several = inputs if isinstance(inputs, tuple) else () if named else (inputs,)
+
+    def called(kinds: torch.dtype | None) -> Any:
+        def part(given: Tensor) -> Tensor:
+            return given.to(kind.device, kinds if given.is_floating_point() else None, copy=True)
+
+        named_parts = {name: part(each) for name, each in named.items()}
+        return run(lambda _: model(*map(part, several), **named_parts), x)
+
+    with torch.random.fork_rng(devices=[kind.device] if kind.is_cuda else []):
+        try:
+            raw = called(None)
+        except MeasureError as error:
+            if "type" not in str(error):
+                raise
+            raw = called(kind.dtype)
+    for name, parameter in model.named_parameters():
+        if not same(parameter, before[name]):
+            module = model.get_submodule(name.rpartition(".")[0])
+            raise MeasureError(
+                f"{type(module).__name__} changes the parameter {name!r} when it is called, so "
+                "there is no function to measure; switch that off, as by max_norm=None"
+            )
+    return raw
+
+
+def _check_same(
+    model: nn.Module,
+    network: nn.Module,
+    again: Callable[[], Any],
+    reference: Any,
+    x: Tensor,
+    outputs: Outputs,
+) -> None:
+    """Refuse a network that is measured in place of the user's if it is another function.
+
+    model: the user's.  reference: what it returns for two samples.  again: calls it once more.
+    network: what is measured.  x: the samples as it takes them.
+    """
+    theirs = outputs.flat(outputs.meant(reference))
+    if not theirs.numel():  # a family says so
+        return
+    with torch.random.fork_rng(devices=[x.device] if x.is_cuda else []):
+        ours = run(network, x)
+    eps = max(torch.finfo(each.dtype).eps for each in (ours, theirs))
+    share = 100 * eps if ours.dtype == theirs.dtype else max(1e-3, 20 * eps)
+    size = theirs.detach().abs().max().to(ours)
+    off = float((ours - theirs.to(ours)).detach().abs().nan_to_num().max() / size.clamp(min=1e-30))
+    if off > max(share, 1e-9):
+        other = outputs.flat(outputs.meant(again()))
+        if torch.equal(other.isfinite(), theirs.isfinite()) and torch.allclose(other, theirs, 1e-5):
+            raise MeasureError(
+                f"what would be measured is not the network: in {str(ours.dtype)[6:]} its outputs "
+                f"differ by {off:.0e} of the largest, as inputs or weights lose digits; try "
+                "dtype='float64', or make inputs smaller numbers"
+            )
+    if ours.requires_grad and theirs.requires_grad and network is not model:
+        lost = _used(model, theirs) - _used(network, ours)
+        if lost:
+            raise MeasureError(
+                f"a copy of the network does not use its own parameters, such as {min(lost)!r}: "
+                "its forward belongs to the original; define it in a class, or measure a network "
+                "that has the precision already"
+            )
+
+
+def _used(model: nn.Module, outputs: Tensor) -> set[str]:
+    """The names of the parameters that outputs depend on."""
+    uses, _ = graph_of(outputs)
+    return {name for name, parameter in model.named_parameters() if uses[id(parameter)]}
 
 
 def _as_one(
@@ -104,7 +200,8 @@ def _as_one(
             raise MeasureError(
                 f"inputs are {part.dtype}; pass their real and imaginary parts as numbers"
             )
-        return part.to(weight if part.is_floating_point() else weight.device)
+        part = part.clone() if part.is_inference() else part
+        return _exactly(part, weight, "inputs")
 
     layout = None
     if isinstance(inputs, Tensor):
@@ -147,45 +244,99 @@ def _checked(targets: Tensor, x: Tensor, weight: Tensor) -> Tensor:
         raise MeasureError(f"there are {len(x)} inputs and {count} targets")
     if targets.is_complex() or not bool(targets.isfinite().all()):
         raise MeasureError("targets are not all finite real numbers")
-    return targets.to(weight if targets.is_floating_point() else weight.device)
+    return _exactly(targets, weight, "targets")
+
+
+def _exactly(numbers: Tensor, weight: Tensor, what: str) -> Tensor:
+    """Integers as they are, and real numbers in the precision of the network, on its device.
+
+    `MeasureError` where samples differ by less than that precision can tell, or where inputs are
+    whole numbers that it does not hold: those may count something, such as seconds.
+    """
+    if not numbers.is_floating_point():
+        return numbers.to(weight.device)
+    kept = numbers.to(weight)
+    if len(numbers) and numbers.dtype.itemsize > kept.dtype.itemsize:
+        low, high = numbers.aminmax(dim=0)
+        least, size = 1e-12 * torch.maximum(low.abs(), high.abs()), high - low
+        lost = (numbers - kept.to(numbers)).abs()
+        blurred = (lost.amax(0) > 1e-3 * size) & (size > least)
+        counts = (lost > 0) & (numbers == numbers.round()) & (numbers.abs() < 2**53)
+        if bool(blurred.any()) or (what == "inputs" and bool(counts.any())):
+            raise MeasureError(
+                f"{what} are {numbers.dtype} with more digits than {kept.dtype} holds, as times in "
+                "seconds have; subtract what they share, or pass dtype='float64'"
+            )
+    return kept
+
+
+def _classes_or_values(
+    targets: Tensor, outputs: Outputs, weight: Tensor, named: bool, ignore_index: int
+) -> Tensor:
+    """Integers where targets are classes, real numbers where they are values.
+
+    named: whether the loss is no function, which may do with whole real numbers what it wants.
+
+    Of several outputs, one whole number for each sample, or position, is its class. Of one output
+    it is a value, and NaN where it is an integer that is left out.
+    """
+    width = torch.Size(outputs.shape).numel()
+    each = outputs.classes or width
+    one = targets[0].numel() * each == width
+    if one and each > 1:
+        whole = not targets.is_floating_point() or (
+            named and bool((targets == targets.round()).all())
+        )
+        return targets.long() if whole else targets
+    if targets.is_floating_point():
+        return targets
+    values = _exactly(targets.double(), weight, "targets")
+    return values.masked_fill(targets == ignore_index, torch.nan) if each == 1 else values
 
 
 def _labelled(
-    inputs: Tensor, targets: Tensor | None, weight: Tensor, ignore_index: int
-) -> SampleSet:
-    """Samples with values (samples, N), or with classes, without those whose class is ignored."""
-    if targets is None or targets.is_floating_point():
-        return SampleSet(inputs, targets)
-    labels = targets.long()
-    if targets.ndim > 1:
-        one_hot = targets.ndim == 2 and targets.shape[1] > 1 and bool((labels >= 0).all())
-        classes = labels.argmax(1) if one_hot and bool((labels.sum(1) == 1).all()) else None
-        return SampleSet(inputs, targets.to(weight), classes)
-    kept = labels != ignore_index
+    inputs: Tensor, targets: Tensor | None, given: Tensor | None, ignore_index: int
+) -> tuple[SampleSet, Tensor | None]:
+    """Samples with values (samples, N), or with classes, without those that are left out.
+
+    given: targets as a user has them, of which the same samples are returned.
+    """
+    if targets is None or given is None:
+        return SampleSet(inputs), None
+    values = targets.is_floating_point()
+    left_out = targets.isnan() if values else targets == ignore_index
+    kept = ~left_out.reshape(len(inputs), -1).any(1)
     if not bool(kept.any()):
         raise MeasureError(f"all labels are {ignore_index}, the class that is left out")
     if not bool(kept.all()):
-        inputs, labels = inputs[kept], labels[kept]
+        inputs, targets, given = inputs[kept], targets[kept], given[kept]
+    if values:
+        one_hot = targets.ndim == 2 and targets.shape[1] > 1 and bool((targets >= 0).all())
+        one_hot = one_hot and bool(((targets.amax(1) == 1) & (targets.sum(1) == 1)).all())
+        return SampleSet(inputs, targets, targets.argmax(1) if one_hot else None), given
+    labels = targets.flatten()
     if (least := int(labels.min())) < 0:
         raise MeasureError(
             f"label {least}: classes are counted from 0; ignore_index={least} leaves it out"
         )
-    return SampleSet(inputs, None, labels)
+    return SampleSet(inputs, None, labels), given
 
 
 def _at_positions(
     inputs: Structure,
     x: Tensor,
     targets: Tensor | None,
+    given: Tensor | None,
     layout: Layout | None,
     outputs: Outputs,
     weight: Tensor,
     ignore_index: int,
-) -> tuple[SampleSet, Layout | None]:
+) -> tuple[SampleSet, Layout | None, Tensor | None]:
     """Samples of which some position counts, with masks among their inputs where not all do.
 
     inputs: as the network takes them.
     x: in one tensor.
+    given: targets as a user has them; returned with `ignore_index` where a position does not count.
 
     A position counts if it is neither padding nor without a target.
     """
@@ -202,8 +353,12 @@ def _at_positions(
     if not bool(some.any()):
         raise MeasureError("no position of any sample counts: all are masked or ignored")
     if bool(kept.all()):
-        return SampleSet(x, values, position_labels=labels), layout
+        return SampleSet(x, values, position_labels=labels), layout, given
     inputs, kept = of_samples(inputs, some), kept[some]
+    if given is not None:
+        given = given[some]
+        if not given.is_floating_point() and given[0].numel() == kept.shape[1]:
+            given = given.masked_fill(~kept.view(given.shape), ignore_index)
     layout = Layout.of(inputs, kept.shape[1])
     if values is not None:
         values = values[some]
@@ -212,7 +367,7 @@ def _at_positions(
             values = values.masked_fill(~kept[..., None], torch.nan).flatten(1)
     labels = None if labels is None else labels[some].masked_fill(~kept, -1)
     how: dict[str, Any] = {"masks": layout.masks, "padded": padded, "position_labels": labels}
-    return SampleSet(layout.packed(inputs, kept), values, kept=kept, **how), layout
+    return SampleSet(layout.packed(inputs, kept), values, kept=kept, **how), layout, given
 
 
 def _kept(x: Tensor, targets: Tensor | None, outputs: Outputs, attended: Tensor | None) -> Tensor:
@@ -233,19 +388,23 @@ def _kept(x: Tensor, targets: Tensor | None, outputs: Outputs, attended: Tensor 
     return kept & attended.bool()
 
 
-def _of_positions(targets: Tensor, classes: int, ignore_index: int, weight: Tensor) -> Tensor:
+def _of_positions(targets: Tensor, outputs: Outputs, ignore_index: int, weight: Tensor) -> Tensor:
     """Targets (samples, positions * classes), the classes of a position side by side.
 
-    They are NaN where the label is `ignore_index`.
+    They are NaN where the label is `ignore_index`. Of one output integers are values.
     """
+    classes = outputs.classes
     if targets.ndim < 2:
         raise MeasureError(
             "targets are (samples,), and the network has outputs at several positions of each "
             "sample; pass a class for each position"
         )
     if targets.is_floating_point():
-        maps = targets.ndim > 3 and targets.shape[1] == classes
-        return (targets.movedim(1, -1) if maps else targets).flatten(1).to(weight)
+        maps = tuple(targets.shape[1:]) == outputs.shape
+        return (outputs.flat(targets) if maps else targets.flatten(1)).to(weight)
+    if classes == 1:
+        values = targets.flatten(1).to(weight)
+        return values.masked_fill(targets.flatten(1) == ignore_index, torch.nan)
     labels = targets.long().flatten(1)
     ignored = labels == ignore_index
     if bool(ignored.all()):
@@ -290,33 +449,33 @@ def only(model: nn.Module, parameters: str | Sequence[str] | None) -> Iterator[N
             parameter.requires_grad_(True)
 
 
-def network_of(model: nn.Module, dtype: str | torch.dtype | None) -> nn.Module:
-    """The network in the precision of the measurement, a copy where it has another.
+def unwrapped(model: nn.Module) -> nn.Module:
+    """What is compiled, or spread over devices, as it is without that."""
+    while True:
+        inside = getattr(model, "_orig_mod", None)  # what torch.compile wraps
+        if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
+            inside = model.module
+        if not isinstance(inside, nn.Module):
+            return model
+        model = inside
 
-    What is compiled, or spread over devices, is measured as it is without that.
-    """
-    if not isinstance(model, nn.Module):
-        raise MeasureError(f"the network is {type(model).__name__}, not a torch Module")
-    model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
-    if isinstance(model, nn.DataParallel):
-        model = model.module
-    first = next((p for p in model.parameters() if p.is_floating_point()), None)
-    if first is None:
+
+def network_of(model: nn.Module, dtype: str | torch.dtype | None) -> nn.Module:
+    """The network, unwrapped, in the precision of the measurement, a copy where it has another."""
+    model = unwrapped(model)
+    kinds = {p.dtype for p in model.parameters() if p.is_floating_point()}
+    if not kinds:
         raise MeasureError("the network has no parameters")
     if any(p.is_complex() for p in model.parameters()):
         raise MeasureError("the network has complex parameters; its quantities are of real ones")
-    if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
-        raise MeasureError(
-            "the network is on the meta device, where tensors have no numbers; call "
-            "model.to_empty(device='cpu') and load its weights"
-        )
     precisions = {"float64": torch.float64, "float32": torch.float32}
-    wanted = precisions.get(str(first.dtype if dtype is None else dtype).removeprefix("torch."))
+    widest = max(kinds, key=lambda kind: kind.itemsize)
+    wanted = precisions.get(str(widest if dtype is None else dtype).removeprefix("torch."))
     if wanted is None and dtype is None:
         wanted = torch.float32  # half precision has too few digits for derivatives
     if wanted is None:
         raise MeasureError(f"dtype={dtype!r} is unknown; known: {', '.join(precisions)}")
-    if any(p.dtype != wanted for p in model.parameters() if p.is_floating_point()):
-        with torch.inference_mode(False):
-            model = copy.deepcopy(model).to(wanted)
+    tensors = (*model.parameters(), *model.buffers())
+    if kinds != {wanted} or any(tensor.is_inference() for tensor in tensors):
+        model = copy_in(model, wanted)
     return model

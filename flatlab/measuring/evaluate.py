@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
 from flatlab.core.schema import PlanError, refuse_unknown
+from flatlab.derivatives.per_sample.probe import run
 from flatlab.inputs.arguments import separated
 from flatlab.inputs.loss_forms import Function
 from flatlab.inputs.losses import options_known, with_options
@@ -52,7 +53,7 @@ def evaluate(
     classes = samples.labels if samples.position_labels is None else samples.position_labels
     for rows in torch.arange(count).split(size):
         first, last = int(rows[0]), int(rows[-1]) + 1
-        outputs = model(samples.inputs[first:last].clone())
+        outputs = run(model, samples.inputs[first:last])
         tick()
         values = ready.loss.values(outputs, ready.targets[first:last])
         total += float(values.double().sum()) * ready.loss.share(1, count)

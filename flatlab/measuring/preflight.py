@@ -6,13 +6,11 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
-from flatlab.core.errors import MeasureError
+from flatlab.core.errors import MeasureError, first_line, is_device_failure, is_out_of_memory
 from flatlab.core.registry import imported
 from flatlab.derivatives.checks.derivative_check import DerivativeReport, Kind, check_derivatives
 from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.derivatives.second_order.second_pass import recomposed
-from flatlab.inputs.loss_forms import OfFunction
-from flatlab.losses._base import NoClosedForm
 from flatlab.measuring.quantity import Measured, SampleSet, Settings
 
 NOTES = ("derivatives", "derivatives_not_checked")
@@ -56,18 +54,22 @@ def measure_family(
     mode = getattr(options, "batch_norm", None)
     before = {} if known is None else known.setdefault((mode, named), {})
     asked = model, samples.inputs, targets, loss, family.CHECKS
-    report = check_derivatives(*asked, mode, settings.progress, before)
-    given = samples.targets
-    if given is not None and given.ndim == 2 and given.shape[1] > 1 and (why := loss.unfit(given)):
-        raise MeasureError(why)
-    how = replace(settings, difference_step=report.step, found={} if findings is None else findings)
     try:
+        report = check_derivatives(*asked, mode, settings.progress, before)
+        given = samples.targets
+        several = given is not None and given.ndim == 2 and given.shape[1] > 1
+        if several and (why := loss.unfit(given)):
+            raise MeasureError(why)
+        found = {} if findings is None else findings
+        how = replace(settings, difference_step=report.step, found=found)
         with recomposed(report.operations):
             result: Measured = family.measure(model, samples, how)
-    except NotImplementedError as error:
-        if isinstance(loss, OfFunction) or isinstance(error, NoClosedForm):
-            raise MeasureError(f"{name}: {error}") from None
-        raise
+    except Exception as error:  # of whatever a network, or a loss, does
+        known_of = isinstance(error, MeasureError | MemoryError) or is_device_failure(error)
+        if known_of or is_out_of_memory(error):
+            raise
+        kind = "" if isinstance(error, NotImplementedError) else f"{type(error).__name__}: "
+        raise MeasureError(f"{name}: {kind}{first_line(error)}") from error
     return replace(result, notes=result.notes | report.notes)
 
 

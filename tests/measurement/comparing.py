@@ -47,7 +47,7 @@ def state(model):
     modules = dict(model.named_modules())
     return {
         "parameters": {n: (id(p), p.detach().numpy().tobytes()) for n, p in named(model)},
-        "buffers": {n: b.numpy().tobytes() for n, b in model.named_buffers()},
+        "buffers": {n: b.to_dense().numpy().tobytes() for n, b in model.named_buffers()},
         "gradients": {n: None if p.grad is None else p.grad.tolist() for n, p in named(model)},
         "requires_grad": {n: p.requires_grad for n, p in named(model)},
         "training": {name: module.training for name, module in modules.items()},

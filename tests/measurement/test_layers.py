@@ -104,12 +104,6 @@ def silent_activation():
     return model.double().eval()
 
 
-def gradient_hook():
-    model = perceptron()
-    model[2].weight.register_hook(lambda gradient: 2 * gradient)
-    return model
-
-
 def doubled_in_hooks(activation=None):
     """Each sample enters the network twice, the copies behind all samples."""
     model = perceptron()
@@ -136,7 +130,6 @@ MEASURED = {
     "parametrizations": (parametrized, {}),
     "hooks of normalizations": (hooked_norms, {}),
     "an activation that changes nothing": (silent_activation, {}),
-    "a hook of a gradient": (gradient_hook, {"2": "its gradients are not those of plain autograd"}),
     "samples doubled in hooks, first ones dead": (
         lambda: doubled_in_hooks(nn.ReLU()),
         {"4": ROWS} | dict.fromkeys("02", "its gradients are not those of plain autograd"),

@@ -10,9 +10,11 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from flatlab.core.errors import MeasureError, first_line
 
@@ -163,17 +165,55 @@ def flat(parts: Sequence[Tensor]) -> Tensor:
     return torch.cat([part.flatten() for part in parts])
 
 
-def double_copy(model: nn.Module) -> nn.Module:
-    """A deep copy in float64.
+def copy_in(model: nn.Module, precision: torch.dtype) -> nn.Module:
+    """A deep copy in another precision, of complex numbers, too.
 
     Tensors that a module computes from its parameters, and keeps, are copied without their graph.
     Raises `MeasureError` where a module cannot be copied.
     """
-    kept = [value for module in model.modules() for value in vars(module).values()]
-    graphs = [value for value in kept if isinstance(value, Tensor) and not value.is_leaf]
+
+    def converted(tensor: Tensor) -> Tensor:
+        kind = precision.to_complex() if tensor.is_complex() else precision
+        return tensor.to(kind) if tensor.is_complex() or tensor.is_floating_point() else tensor
+
+    kept = [t for module in model.modules() for t in vars(module).values() if type(t) is Tensor]
+    kept += [buffer for buffer in model.buffers() if buffer.layout != torch.strided]
+    plain = {id(tensor): converted(tensor.detach().clone()) for tensor in kept}
     try:
-        return copy.deepcopy(
-            model, {id(value): value.detach().clone() for value in graphs}
-        ).double()
+        return copy.deepcopy(model, plain)._apply(converted)  # type: ignore[no-any-return]
     except Exception as error:  # of whatever a module holds
         raise MeasureError(f"the network cannot be copied: {first_line(error)}") from error
+
+
+class _InFloat64(TorchFunctionMode):
+    """Casts to what has fewer digits are casts to float64."""
+
+    CASTS = (Tensor.float, Tensor.half, Tensor.bfloat16)
+    LOWER: ClassVar[dict[Any, torch.dtype]] = {
+        **dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64),
+        torch.complex64: torch.complex128,
+    }
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kinds = self.LOWER
+        args = [kinds.get(a, a) if isinstance(a, torch.dtype) else a for a in args]
+        named = {
+            n: kinds.get(a, a) if isinstance(a, torch.dtype) else a
+            for n, a in (kwargs or {}).items()
+        }
+        return (Tensor.double if func in self.CASTS else func)(*args, **named)
+
+
+def double_copy(model: nn.Module) -> nn.Module:
+    """A deep copy that computes in float64, also where the network itself rounds to less."""
+    copied = copy_in(model, torch.float64)
+    kind = type(copied)
+    if isinstance(copied, torch.jit.ScriptModule):
+        return copied
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with _InFloat64():
+            return kind.__call__(self, *args, **kwargs)
+
+    copied.__class__ = type(kind.__name__, (kind,), {"__call__": call})
+    return copied

@@ -1,28 +1,49 @@
-"""Isolation of a measurement: modes of the model, its state, and that of torch around it."""
+"""Isolation of a measurement: modes of the model, its state, and that of torch around it.
 
-from collections.abc import Iterator
+Two rules hold for all that is measured. What a network, and what its samples are drawn with, hold
+is afterwards what it was: numbers, modes, hooks, attributes, gradients, random streams. And what
+changes how derivatives are computed, but not the function, is off: recomputation, compilation,
+mixed precision, and hooks on gradients.
+"""
+
+import random
+import sys
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from types import MethodType
+from typing import Any
 
+import numpy as np
 import torch
+import torch.utils.checkpoint
 from torch import Tensor, nn
+from torch.nn.modules import module as of_all_modules
+from torch.nn.parameter import is_lazy
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from flatlab.core.errors import MeasureError
 from flatlab.precision import float32_products
 
+GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
+DRAWING = (*GENERATORS, DataLoader, Dataset, Sampler)
+"""What may hold a random stream."""
+EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
+HOOKS = "_backward_hooks", "_backward_pre_hooks"
+"""Of modules, on gradients."""
+
 
 @contextmanager
-def preserving_state(model: nn.Module) -> Iterator[None]:
-    """Leave buffers, random generators and flags as they were, even after an error.
+def preserving_state(model: nn.Module, samples: Any = None) -> Iterator[None]:
+    """Leave the network, random streams and flags as they were, even after an error.
+
+    samples: what they are drawn from, if it draws at random.
 
     Inside, gradients are on, autocast is off, float32 products have full precision, and cuDNN takes
     algorithms that repeat bit for bit, chosen without a trial.
     """
-    buffers = [
-        (module, name, buffer, buffer.detach().clone())
-        for module in model.modules()
-        for name, buffer in module._buffers.items()
-        if buffer is not None
-    ]
+    _check_numbers(model)
     devices = {tensor.device.type for tensor in (*model.parameters(), *model.buffers())} | {"cpu"}
     graphics = {p.device.index for p in model.parameters() if p.device.type == "cuda"}
     with ExitStack() as stack:
@@ -34,16 +55,169 @@ def preserving_state(model: nn.Module) -> Iterator[None]:
         stack.enter_context(float32_products())
         cudnn = torch.backends.cudnn
         for name, value in (("deterministic", True), ("benchmark", False)):
-            stack.callback(setattr, cudnn, name, getattr(cudnn, name))
-            setattr(cudnn, name, value)
-        try:
-            yield
-        finally:
-            with torch.no_grad():
-                for module, name, buffer, before in buffers:
-                    module._buffers[name] = buffer
-                    if not torch.equal(buffer, before):
-                        buffer.copy_(before)
+            stack.enter_context(_set(cudnn, name, value))
+        stack.enter_context(_as_it_was(model, samples))
+        stack.enter_context(_plain_derivatives(model))
+        yield
+
+
+@contextmanager
+def _as_it_was(*roots: Any) -> Iterator[None]:
+    """Afterwards set all that modules hold, and random streams, to what they are now.
+
+    Tensors get their numbers, flags and gradients, containers their items, and modules, which are
+    containers of attributes, all of these.
+    """
+    undo: list[Callable[[], object]] = []
+    seen: dict[int, Any] = {}
+    todo: list[Any] = [*roots, random._inst, np.random.mtrand._rand]  # type: ignore[attr-defined]
+    while todo:
+        thing = todo.pop()
+        if id(thing) in seen:
+            continue
+        seen[id(thing)] = thing  # so that no other gets its identity
+        if isinstance(thing, nn.Module):
+            todo.append(vars(thing))
+        elif isinstance(thing, Tensor):
+            undo.append(_of_tensor(thing))
+        elif isinstance(thing, GENERATORS):
+            undo.append(_of_generator(thing))
+        elif isinstance(thing, DRAWING):
+            todo += [each for each in vars(thing).values() if isinstance(each, DRAWING)]
+        elif isinstance(thing, dict):
+            undo.append(partial(_refill, thing, thing.copy()))
+            todo += thing.values()
+        elif isinstance(thing, list | set | deque):
+            undo.append(partial(_refill, thing, thing.copy()))
+            todo += thing
+        elif isinstance(thing, tuple):
+            todo += thing
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for each in undo:
+                each()
+
+
+def _of_tensor(tensor: Tensor) -> Callable[[], None]:
+    before, leaf = tensor.detach().clone(), tensor.is_leaf
+    required, gradient = tensor.requires_grad, tensor.grad if leaf else None
+
+    def undo() -> None:
+        if tensor.shape != before.shape or tensor.dtype != before.dtype:
+            tensor.data = before
+        elif not same(tensor, before):
+            tensor.detach().copy_(before)
+        if tensor.requires_grad != required:
+            tensor.requires_grad_(required)
+        if leaf and tensor.grad is not gradient:
+            tensor.grad = gradient
+
+    return undo
+
+
+def same(first: Tensor, second: Tensor) -> bool:
+    """Whether two tensors have the same numbers."""
+    if first.layout != torch.strided:
+        return same(first.detach().to_dense(), second.to_dense())
+    return torch.equal(first, second) or bool(
+        torch.isclose(first, second, 0, 0, equal_nan=True).all()
+    )
+
+
+def _of_generator(generator: Any) -> Callable[[], object]:
+    if isinstance(generator, torch.Generator):
+        return partial(generator.set_state, generator.get_state())
+    if isinstance(generator, np.random.Generator):
+        bits = generator.bit_generator
+        return partial(setattr, bits, "state", bits.state)
+    if isinstance(generator, np.random.RandomState):
+        return partial(generator.set_state, generator.get_state())
+    return partial(generator.setstate, generator.getstate())
+
+
+def _refill(held: Any, items: Any) -> None:
+    held.clear()
+    (held.extend if isinstance(held, list | deque) else held.update)(items)
+
+
+@contextmanager
+def _set(holder: Any, name: str, value: Any) -> Iterator[None]:
+    before = getattr(holder, name)
+    setattr(holder, name, value)
+    try:
+        yield
+    finally:
+        setattr(holder, name, before)
+
+
+@contextmanager
+def _plain_derivatives(model: nn.Module) -> Iterator[None]:
+    """Autograd's derivatives are those of the function that the network computes.
+
+    What is changed of modules, `_as_it_was` undoes.
+    """
+    with ExitStack() as stack:
+        twice: Any = torch.utils.checkpoint
+        for name in [*vars(twice)]:
+            if name == "CheckpointFunction":
+                stack.enter_context(_set(twice, name, _Once))
+            elif name.startswith("_checkpoint_without_reentrant_generator"):
+                stack.enter_context(_set(twice, name, _nothing))
+        mixed: Any = torch.autocast
+        stack.enter_context(_set(mixed, "__enter__", lambda self: self))
+        stack.enter_context(_set(mixed, "__exit__", lambda self, *error: None))
+        if "torch._dynamo" in sys.modules:  # something may be compiled
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        for name in ("_global_backward_hooks", "_global_backward_pre_hooks"):
+            stack.enter_context(_set(of_all_modules, name, OrderedDict()))
+        for parameter in model.parameters():
+            stack.enter_context(_set(parameter, "_backward_hooks", None))
+            parameter.grad = None
+        for module in model.modules():
+            for name in HOOKS:
+                setattr(module, name, OrderedDict())
+            if isinstance(module, EMBEDDINGS):
+                module.sparse = module.scale_grad_by_freq = False
+            if type(module) is nn.Embedding and module.padding_idx is not None:
+                module.held = module.padding_idx, module.weight[module.padding_idx].detach().clone()
+                module.padding_idx, module.forward = None, MethodType(_with_row_held, module)
+        yield
+
+
+class _Once:
+    """Computes what is checkpointed once: a second time it is the same."""
+
+    @staticmethod
+    def apply(function: Callable[..., Any], preserved: bool, *arguments: Any) -> Any:
+        return function(*arguments)
+
+
+def _nothing(*arguments: Any, **named: Any) -> Iterator[None]:
+    """Before and after what is checkpointed."""
+    yield
+
+
+def _with_row_held(embedding: Any, tokens: Tensor) -> Tensor:
+    """The rows of tokens; that of padding is no parameter, and stays whatever the weight does."""
+    row, values = embedding.held
+    rows = nn.Embedding.forward(embedding, tokens)
+    return torch.where((tokens == row)[..., None], values.to(rows), rows)
+
+
+def _check_numbers(model: nn.Module) -> None:
+    """Refuse networks whose tensors have no numbers."""
+    if not isinstance(model, nn.Module):
+        raise MeasureError(f"the network is {type(model).__name__}, not a torch Module")
+    for tensor in (*model.parameters(), *model.buffers()):
+        if is_lazy(tensor):
+            raise MeasureError("the network has lazy layers that have no numbers; call it once")
+        if tensor.is_meta:
+            raise MeasureError(
+                "the network is on the meta device, where tensors have no numbers; call "
+                "model.to_empty(device='cpu') and load its weights"
+            )
 
 
 def check_mode(model: nn.Module) -> None:

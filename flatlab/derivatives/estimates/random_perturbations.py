@@ -11,6 +11,7 @@ from torch.func import functional_call
 
 from flatlab.core.progress import ProgressBar
 from flatlab.derivatives.per_sample.hooks import generic_squares, outputs_at_a_time
+from flatlab.derivatives.per_sample.probe import run
 from flatlab.losses import half_mse
 
 LOSS = half_mse.Loss()
@@ -104,7 +105,7 @@ def random_gauss_newton(
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     sums = inputs.new_zeros(2, probes, dtype=torch.float64)
     for chunk in inputs.split(size or len(inputs)):
-        outputs = model(chunk.clone())
+        outputs = run(model, chunk)
         for number in range(probes):
             signs = torch.randint(2, outputs.shape, generator=generator)
             flags = {"retain_graph": number + 1 < probes, "materialize_grads": True}

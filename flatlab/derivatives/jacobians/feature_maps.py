@@ -55,7 +55,7 @@ class FeatureMaps:
     def __call__(self, x: Tensor) -> tuple[Tensor, ...]:
         """x^l of each layer, (samples, M_l), and behind them the outputs (samples, N)."""
         with sdpa_kernel(SDPBackend.MATH), _reading(self.modules) as read:
-            outputs = self.model(x.clone())
+            outputs = run(self.model, x)
         features = (
             torch.cat([each.reshape(len(x), -1) for each in uses], 1) for uses in read.values()
         )

@@ -156,19 +156,19 @@ def check(model: nn.Module, inputs: Tensor) -> None:
     """
     check_mode(model)
     two = _two(inputs)
-    outputs = run(model, two.clone())
+    outputs = run(model, two)
     if _checked(model, two.clone(), outputs) or not is_finite(outputs):
         return
     if inputs.is_floating_point():
         _check_samples(model, two, two, outputs, [])
-    elif far_apart(run(model, two[:1].clone())[0], outputs[0]):
+    elif far_apart(run(model, two[:1])[0], outputs[0]):
         raise MeasureError(MIXES)
 
 
 def run(model: nn.Module, inputs: Tensor) -> Tensor:
-    """The outputs; a `MeasureError` if the inputs do not fit the network."""
+    """The outputs; `MeasureError` if the inputs, which it may write to, do not fit the network."""
     try:
-        return model(inputs)
+        return model(inputs.clone())
     except Exception as error:
         if isinstance(error, MeasureError | MemoryError) or is_out_of_memory(error):
             raise
@@ -256,7 +256,7 @@ def _check_samples(
         raise MeasureError(NOT_CONNECTED)
     if of_input[1].any() or of_other[0].any():
         raise MeasureError(MIXES)
-    if far_apart(run(model, inputs[:1].detach().clone())[0], outputs[0]):
+    if far_apart(run(model, inputs[:1].detach())[0], outputs[0]):
         raise MeasureError(MIXES)
     return list(map(_why_not_apart, uses, first, second))
 

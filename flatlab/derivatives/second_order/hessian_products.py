@@ -122,7 +122,7 @@ def _differences_of_gradients(
     def gradient() -> Tensor:
         total = torch.zeros_like(flat(theta.tensors))
         for inputs, targets in parts:
-            part = loss.values(run(copied, inputs.clone()), targets).sum() * loss.share(1, samples)
+            part = loss.values(run(copied, inputs), targets).sum() * loss.share(1, samples)
             total += flat(torch.autograd.grad(part, theta.tensors, materialize_grads=True))
         return total
 
@@ -152,7 +152,7 @@ def _differences_of_outputs(
         for inputs, targets in parts:
 
             def outputs(inputs: Tensor = inputs, targets: Tensor = targets) -> Tensor:
-                return outputs_of(copied, inputs.clone(), targets)
+                return outputs_of(copied, inputs, targets)
 
             forward = length * theta.quotient(outputs, direction)(step).value
             f = outputs()

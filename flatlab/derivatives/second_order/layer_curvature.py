@@ -44,7 +44,7 @@ def ineligible_layers(model: nn.Module, inputs: Tensor, findings: Findings) -> d
     modules = {name: findings.modules[name] for name in findings.layers}
     two = inputs[:2]
     with recorded(modules) as uses:
-        run(model, two.clone())
+        run(model, two)
     times = Counter(use.name for use in uses)
     weights = Counter(id(module.weight) for module in modules.values())
     reasons = {}
@@ -83,7 +83,7 @@ def layer_curvatures(
     for start in range(0, len(inputs), size):
         here = slice(start, start + size)
         with sdpa_kernel(SDPBackend.MATH), recorded(modules) as uses:
-            outputs = run(model, inputs[here].clone())
+            outputs = run(model, inputs[here])
         here_targets = None if targets is None else targets[here]
         of_layers = {}
         for use in uses:

@@ -218,7 +218,7 @@ def _pulled_back(model: nn.Module, inputs: Tensor, weights: Tensor) -> Tensor:
     theta = {name: p.detach() for name, p in model.named_parameters() if id(p) in names}
 
     def along(theta: dict[str, Tensor], x: Tensor, w: Tensor) -> Tensor:
-        return torch.func.functional_call(model, theta, (x[None],))[0] @ w
+        return torch.func.functional_call(model, theta, (x[None].clone(),))[0] @ w
 
     gradients = torch.func.vmap(torch.func.grad(along), (None, 0, 0))(theta, inputs, weights)
     return torch.cat([gradients[name].flatten(1) for name in theta], 1)

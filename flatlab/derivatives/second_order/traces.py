@@ -99,7 +99,7 @@ def hessian_traces(
     budget: bytes for vectors and derivatives; None: the same on every machine.
     """
     with sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
-        linear = how != "random" and piecewise_linear(run(model, inputs[:2].clone()))
+        linear = how != "random" and piecewise_linear(run(model, inputs[:2]))
         if linear and _has_closed_form(loss, targets, findings.outputs):
             return _gauss_newton(model, inputs, loss, findings.layers, size, accuracy, seed)
         theta = trainable(model)

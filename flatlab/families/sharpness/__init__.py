@@ -140,7 +140,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     options: Options = settings.options
     check(model, samples.inputs)
     with torch.no_grad():
-        outputs = run(model, samples.inputs[:2].clone()).shape[1]
+        outputs = run(model, samples.inputs[:2]).shape[1]
     loss = settings.loss_named(options.sharpness_loss)
     targets = samples.targets_for(outputs, loss)
     names, cells = cells_of(options.sharpness_radii)
@@ -160,7 +160,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     batches = list(zip(inputs.split(size), targets.split(size), strict=True))
     at_a_time = settings.batch_size
     if settings.budget and not at_a_time:
-        held = held_while(lambda: run(model, inputs[:1].clone()))
+        held = held_while(lambda: run(model, inputs[:1]))
         at_a_time = max(settings.budget // max(held, 1), 1)
     what = f"{len(measured)} sharpnesses on {len(targets)} samples"
     with ProgressBar(

@@ -172,7 +172,7 @@ class _Search:
                 self.inputs.split(self.size), self.targets.split(self.size), strict=True
             ):
                 with torch.enable_grad():
-                    part = self.loss.values(run(self.model, x.clone()).double(), y).sum()
+                    part = self.loss.values(run(self.model, x).double(), y).sum()
                     part = part * self.loss.share(1, len(self.inputs))
                 gradient += torch.autograd.grad(part, change)[0].double()
                 value += float(part.detach())
@@ -236,10 +236,10 @@ class _Nearby:
         handles = [layer.register_forward_pre_hook(keep(name)) for name, layer in modules.items()]
         try:
             for chunk in self.samples.inputs.split(BATCH):
-                run(self.model, chunk.clone())
+                run(self.model, chunk)
             place, outputs = 1, []
             for chunk in self.split.inputs.split(BATCH):
-                outputs.append(run(self.model, chunk.clone()).double())
+                outputs.append(run(self.model, chunk).double())
         finally:
             for handle in handles:
                 handle.remove()
