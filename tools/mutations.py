@@ -63,7 +63,7 @@ def failure(copy: Path, tests: list[str], selection: str) -> str:
         "no:cacheprovider",
     ]
     done = subprocess.run(
-        [*command, "--durations=0", "-m", selection, *tests],
+        [*command, "-m", selection, *tests],
         cwd=copy,
         env={**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
