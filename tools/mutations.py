@@ -36,8 +36,8 @@ SUITES = {
 """Beside its own folder, what concerns a file of each room."""
 
 
-def tests_of(file: str) -> list[str]:
-    """Folders and files with tests, the nearest first."""
+def tests_of(file: str, near: bool) -> list[str]:
+    """Folders and files with tests, the nearest first.  near: of its own folder alone."""
     path = Path(file)
     room = path.parts[0 if path.parts[0] == "papers" else 1]
     if room == "papers":
@@ -46,7 +46,8 @@ def tests_of(file: str) -> list[str]:
     nearest = [own.with_name(f"test_{own.name.strip('_')}.py"), *list(own.parents)[:-1]]
     beyond = [Path(each if each == "papers" else f"tests/{each}") for each in SUITES[room]]
     chosen = dict.fromkeys(each for each in [*nearest, *beyond] if each != Path("tests"))
-    return [str(each) for each in chosen if (ROOT / each).exists()]
+    there = [str(each) for each in chosen if (ROOT / each).exists()]
+    return there[: 1 + there[0].endswith(".py")] if near else there
 
 
 def failure(copy: Path, tests: list[str], selection: str) -> str:
@@ -80,6 +81,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("numbers", nargs="*", type=int, metavar="N", help="from 1; default: all")
     parser.add_argument("--full", action="store_true", help="ask `make test-full` of all")
+    parser.add_argument("--near", action="store_true", help="only tests of the file's own folder")
     options = parser.parse_args()
     mutations = yaml.safe_load((ROOT / "tools/mutations.yaml").read_text())
     found = {QUICK: 0, FULL: 0}
@@ -99,7 +101,7 @@ def main() -> None:
             path.write_text(text.replace(mutation["was"], mutation["now"]))
             by = ""
             for selection in [FULL] if options.full else [QUICK, FULL]:
-                by = by or failure(copy, tests_of(mutation["in"]), selection)
+                by = by or failure(copy, tests_of(mutation["in"], options.near), selection)
                 found[selection] += bool(by)
             path.write_text(text)
             print(f"{number:2} {mutation['in']}, {mutation['kind']}: {by or 'MISSED'}", flush=True)
