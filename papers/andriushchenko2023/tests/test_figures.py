@@ -88,6 +88,7 @@ def test_the_lines_of_figure_1_are_means_of_the_runs_that_did_not_diverge():
             assert any(np.array_equal(expected, line) for line in lines)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("figure", "make"), [("fig1", linear), ("fig7", diagonal)])
 def test_each_figure_is_made_and_also_of_no_network_at_all(figure, make):
     table = make()
@@ -101,6 +102,7 @@ def test_each_figure_is_made_and_also_of_no_network_at_all(figure, make):
     fig.draw_without_rendering()
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("figure", ["fig5", "fig6", "table3", "table4"])
 def test_each_figure_is_drawn_with_the_networks_that_fit(figure):
     settings, table = SETTINGS[figure], recipes(augmented_error=18.0)
@@ -130,6 +132,7 @@ def expected_tau(row, table):
     return kendalltau(at.values[known], error[known]).statistic, int(known.sum())
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "key", [pytest.param(key, marks=[pytest.mark.long] * (key not in QUICK)) for key in RELEASED]
 )

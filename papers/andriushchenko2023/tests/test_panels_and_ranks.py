@@ -105,6 +105,7 @@ def of_scipy(x, y):
     return kendalltau(x, y).statistic * pairs / (pairs + 1)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("declared", [PANELS, RANKS])
 def test_data_that_stand_in_for_others_are_labelled_so(declared):
     name = next(iter(declared.columns))
@@ -237,6 +238,7 @@ def test_several_experiments_have_their_names_above_their_rows():
     assert frame["same_sign"].isna().all()  # nothing is printed
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("declared", [PANELS, RANKS])
 def test_without_a_network_within_the_limit_there_is_still_a_figure(declared):
     figure = settings(declared, at_most={"train_error": -1.0})

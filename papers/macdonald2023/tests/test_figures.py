@@ -119,6 +119,7 @@ def test_a_figure_without_any_network_says_so():
     assert [ax.get_title(loc="right") for ax in fig.axes] == ["no network"] * 4
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("figure", ["fig32", *TABLES.values()])
 def test_each_is_made_from_its_grids_in_every_format(figure):
     settings = settings_of(figure)

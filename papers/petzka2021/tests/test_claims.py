@@ -257,6 +257,7 @@ AS_CODE = [
 ]
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("figure", "key", "holds", "fails", "undecided"), [*OF_MINIMA, *STANDARDIZED, *AS_CODE]
 )
@@ -335,6 +336,7 @@ def test_figures_show_the_numbers_that_the_claims_compare():
     assert other["kappa_before_last"] == pytest.approx(0.6)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("kept", [60, 1, 0])
 def test_the_figures_are_drawn_of_any_number_of_networks(kept):
     some = minima()

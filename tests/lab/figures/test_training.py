@@ -187,6 +187,7 @@ def test_another_settings_checkpoints_are_no_gaps():
     assert frame[frame["row"] == "curve"]["mean"].notna().all()
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("case", ["one seed", "one checkpoint", "two", "infinite", "NaN", "zero"])
 def test_odd_tables_are_drawn(case):
     steps = {"one checkpoint": (12_000,), "two": (0, 12_000)}.get(case, LOG_SPACED)
@@ -256,6 +257,7 @@ def test_labels_of_matrices_fit_their_panels():
 # Every figure that is drawn of grids
 
 
+@pytest.mark.every(8)
 @pytest.mark.parametrize("figure", plan.figures(), ids=lambda figure: figure.target)
 def test_every_figure_is_made_and_its_csv_holds_its_frame(figure, tables, monkeypatch):
     """And again to the same bytes, where a figure's code is not another's.

@@ -15,7 +15,7 @@ from flatlab.cli import new
 from flatlab.core import store
 from tests.workflow.lab import LEAKING, ROOT
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.more]
 PAGES = "".join((ROOT / f"docs/{page}.md").read_text() for page in ("studies", "adding"))
 BLOCKS = re.compile(r"(?:`([\w./-]+)`:\n\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 """Files of the page behind their names, and commands."""

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from flatlab.core import store
 from flatlab.networks import _timm as networks
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.more]
 ROOT = Path(__file__).resolve().parents[3]
 ZOO, GRID = (f"papers/chen2026/experiments/vision-{kind}.yaml" for kind in ("zoo", "grid"))
 SOURCES = ("flatlab/families/adaptive.py", ZOO, GRID)
