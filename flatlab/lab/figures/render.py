@@ -3,8 +3,8 @@
 A figure has two pure functions. `frame(figure, tables)` asks the networks of its experiments for
 what is shown, as claims do, and returns one pandas table, which becomes the figure's CSV.
 `draw(fig, frame, figure)` sees nothing but that table. Both are in the module of its template or,
-where the declaration says so, in the module of its paper's folder. Title and caption are added
-here in the same way for all.
+where the declaration says so, in the module of its paper's folder. A picture is for print: title
+and caption lie beside it as text, and a badge says what cannot pass for the paper's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import io
-import textwrap
 import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -29,7 +28,6 @@ Settings = Mapping[str, Any]
 Tables = Mapping[str, "xr.Dataset"]
 """Tables by experiment."""
 
-NO_BREAK = "\N{NO-BREAK SPACE}"
 FORMATS = ("pdf", "svg", "png")
 DARK = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
 STYLE: dict[str, Any] = {
@@ -47,7 +45,7 @@ STYLE: dict[str, Any] = {
 
 
 def make(figure: Settings, tables: Tables, correlations: Tables | None = None) -> dict[str, bytes]:
-    """Draw a figure: the content of its files by extension (pdf, svg, png, csv).
+    """Draw a figure: the content of its files by extension (pdf, svg, png, csv, txt).
 
     figure: what is declared.
     tables: of its experiments.
@@ -57,11 +55,16 @@ def make(figure: Settings, tables: Tables, correlations: Tables | None = None) -
     frame = frame_of(figure, tables, correlations)
 
     def draw(fig: Any) -> None:
-        below_title = fig.subfigures()  # and above the caption
-        importlib.import_module(figure["drawn_by"]).draw(below_title, frame, figure)
-        _title_and_caption(fig, figure, tables)
+        below_badge = fig.subfigures()
+        importlib.import_module(figure["drawn_by"]).draw(below_badge, frame, figure)
+        if headline := figure.get("headline"):
+            fig.suptitle(headline, x=0.01, ha="left")
+        elif text := badge(tables):
+            box = {"boxstyle": "round,pad=0.25", "fc": "0.93", "ec": "none"}
+            fig.suptitle(text, fontsize=6, x=0.99, ha="right", color="0.35", bbox=box)
 
-    return files_of(frame, figure["size_inches"], draw)
+    files = files_of(frame, figure["size_inches"], draw)
+    return {**files, "txt": f"{title(figure, tables)}\n\n{caption(figure, tables)}\n".encode()}
 
 
 def files_of(
@@ -112,21 +115,20 @@ def completed(figure: Settings, tables: Tables) -> dict[str, Any]:
     return whole
 
 
-def _title_and_caption(fig: Any, figure: Settings, tables: Tables) -> None:
-    """Both name the scale and the data, so that a demo figure cannot pass for the paper's."""
+def badge(tables: Tables) -> str:
+    """What the networks of a picture are, if they are not the paper's."""
+    about = [table.attrs for table in tables.values()]
+    kinds = {"demo" if each["scale"] == "demo" else each["evidence"] for each in about}
+    return next((kind for kind in ("demo", "stand-in", "reduced") if kind in kinds), "")
+
+
+def title(figure: Settings, tables: Tables) -> str:
+    """The figure that is shown, with the scale and the data."""
     from flatlab.lab.figures.labels import in_words_of
 
     about_all = [table.attrs for table in tables.values()]
     scale, data = (" and ".join(dict.fromkeys(a[k] for a in about_all)) for k in ("scale", "data"))
-    inches = figure["size_inches"][0]
-    held, width = f"({scale}, {in_words_of(data)})", int(inches * 13.5)
-    if len(held) < width / 2:  # on a line
-        held = held.replace(" ", NO_BREAK)
-    title = f"{figure['cited']}: {figure['title']} {held}"
-    title = textwrap.fill(title, width, break_on_hyphens=False).replace(NO_BREAK, " ")
-    fig.suptitle(title, fontsize=8, x=0.01, ha="left", weight="bold")
-    text = textwrap.fill(caption(figure, tables), int(inches * 20.5), break_on_hyphens=False)
-    fig.supxlabel(text, fontsize=6.5, x=0.01, ha="left", color="0.25")
+    return f"{figure['cited']}: {figure['title']} ({scale}, {in_words_of(data)})."
 
 
 def picture(fig: Any, extension: str) -> bytes:

@@ -25,7 +25,7 @@ BUDGET_BYTES = 75 * 10**6
 NAMES = plan.ResultsFolder(Path())
 """Files as they are named in `results/<scale>/` and in `results/published/<scale>/` alike."""
 
-ENDINGS = ("pdf", "png", "csv")
+ENDINGS = ("pdf", "png", "csv", "txt")
 """Published files of a figure. Its SVG is large, and `snakemake published` draws it."""
 
 

@@ -272,7 +272,7 @@ def test_every_figure_is_made_and_its_csv_holds_its_frame(figure, tables, monkey
     with monkeypatch.context() as only:
         only.setattr(render, "FORMATS", ("svg",))
         files = plotting.make(*given)
-        assert set(files) == {"csv", *render.FORMATS}
+        assert set(files) == {"csv", "txt", *render.FORMATS}
         if thorough:
             assert plotting.make(*given) == files
     back = pd.read_csv(io.BytesIO(files["csv"]), keep_default_na=False, na_values=[""])

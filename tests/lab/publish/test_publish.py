@@ -102,7 +102,7 @@ def test_figures_and_verdicts_are_published_again_and_nothing_else(published, ca
         path.write_text("{}")  # of another version
     before = files()
     assert main(["publish", "--again"]) == 0
-    assert f"{4 * len(TARGETS)} files" in capsys.readouterr().out
+    assert f"{5 * len(TARGETS)} files" in capsys.readouterr().out
     assert changed_since(before) == names_of(*TARGETS)
     anew = files("results/redrawn/demo")
     assert {name: (PUBLISHED / name).read_bytes() for name in names_of(*TARGETS)}.items() <= (
@@ -119,10 +119,10 @@ def test_all_scales_are_published_again_or_one_and_no_new_figure(published):
     with pytest.raises(store.StoreError, match="results/redrawn/short"):
         publish_redrawn()
     assert not changed_since(before)
-    assert len(publish_redrawn("demo")) == 4 * len(TARGETS)
+    assert len(publish_redrawn("demo")) == 5 * len(TARGETS)
     for name in names_of(*TARGETS) - names_of("beyond_fig3"):
         (short / name).unlink()
-    assert len(publish_redrawn()) == 4 * len(TARGETS) + 4
+    assert len(publish_redrawn()) == 5 * len(TARGETS) + 5
     assert {*publish_redrawn("short")} == {short / name for name in names_of("beyond_fig3")}
     for name in names_of("petzka2021_fig4"):
         (PUBLISHED / name).unlink()
