@@ -21,6 +21,7 @@ from flatlab.papers.beyond._joint import NETWORKS
 
 DOCS = Path(__file__).parent
 PAGES = DOCS / "figures"
+ENDINGS = ("png", "pdf", "csv")
 SCALES = {
     "paper": "As published",
     "short": "Real data, reduced to what two cores can pay",
@@ -85,18 +86,19 @@ def write() -> None:
 
 
 def published() -> dict[str, dict[str, dict[str, Any]]]:
-    """target -> scale -> the published picture, verdicts and origins, the largest scale first."""
+    """target -> scale -> the published files, verdicts and origins, the largest scale first.
+
+    Of a demo whose figure a larger scale has, no picture is published.
+    """
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for scale in plan.published_scales():
         place = plan.published_at(scale)
         origins = store.load_json(place.folder / "provenance.json")
         for figure in plan.published_figures(scale):
             verdicts = read_verdicts(place.verdicts(figure.paper, figure.key))
+            files = {end: place.figure(figure.paper, figure.key, end) for end in ENDINGS}
             found.setdefault(figure.target, {})[scale] = {
-                "files": {
-                    ending: f"../../{place.figure(figure.paper, figure.key, ending)}"
-                    for ending in ("png", "pdf", "csv")
-                },
+                "files": {end: f"../../{path}" for end, path in files.items() if path.is_file()},
                 "verdicts": verdicts,
                 "tables": {key: f"../../{place.table(key)}" for key in figure.experiments},
                 "origins": {key: origins[key] for key in figure.experiments},
@@ -125,6 +127,8 @@ def invariances(runs: dict[str, dict[str, Any]]) -> dict[str, dict[str, pd.DataF
     """
     found: dict[str, dict[str, pd.DataFrame]] = {}
     for scale, run in runs.items():
+        if "csv" not in run["files"]:
+            continue
         changes = pd.read_csv(PAGES / run["files"]["csv"])
         mark = changes["claimed"].map({True: "**", False: ""})
         changes["words"] = mark + changes["median"].map(fig6.in_short) + mark

@@ -284,12 +284,14 @@ def said(value: Any, side: str) -> str:
 
 
 def picture(scale: str, target: str) -> str:
-    """The published picture of a figure, and how to draw it, for a page by question."""
+    """The published picture of a figure, if a demo has one, and how to draw it."""
     [figure] = (each for each in plan.figures() if each.target == target)
     path = plan.published_at(scale).figure(figure.paper, figure.key, "png")
-    _check(path, figure.key, (p.stem for p in path.parent.glob("*.png")))
     option = "" if scale == "demo" else f" --config scale={scale}"
     told = f"*{figure.cited}: {figure.title}. `snakemake {target}{option}`*"
+    if scale == "demo" and not path.is_file():
+        return told
+    _check(path, figure.key, (p.stem for p in path.parent.glob("*.png")))
     return f"[![{figure.title}](../../{path})](../../{path})\n\n{told}"
 
 

@@ -19,7 +19,7 @@ from flatlab.core import store
 from flatlab.lab import plan
 from flatlab.lab.jobs import forecast
 
-BUDGET_BYTES = 75 * 10**6
+BUDGET_BYTES = 60 * 10**6
 """The size limit of published files, which every clone of the repository downloads."""
 
 NAMES = plan.ResultsFolder(Path())
@@ -68,7 +68,7 @@ def publish_redrawn(scale: str | None = None) -> list[Path]:
     files = {
         plan.published_at(each).folder / name: plan.redrawn_at(each).folder / name
         for each, figure in figures
-        for name in files_of(figure)
+        for name in published_files_of(figure, each)
     }
     return copy(files)
 
@@ -117,6 +117,14 @@ def files_of(figure: plan.Figure) -> list[Path]:
     return [NAMES.verdicts(figure.paper, figure.key), *pictures]
 
 
+def published_files_of(figure: plan.Figure, scale: str) -> list[Path]:
+    """Of a demo whose figure a larger scale has, the verdicts alone: its picture says less."""
+    verdicts, *pictures = files_of(figure)
+    larger = (plan.published_at(each).folder / verdicts for each in ("short", "paper"))
+    shown = scale != "demo" or not any(path.is_file() for path in larger)
+    return [verdicts, *(pictures if shown else [])]
+
+
 def content(path: Path) -> bytes | None:
     """The bytes of a file, or None if it does not exist; equal results have equal bytes."""
     return path.read_bytes() if path.is_file() else None
@@ -132,7 +140,7 @@ class Choice:
         self.scale, self.experiments, self.figures = scale, experiments, figures
         self.built, self.published = plan.built_at(scale).folder, plan.published_at(scale).folder
         self.files = [NAMES.table(key) for key in experiments]
-        self.files += [name for figure in figures for name in files_of(figure)]
+        self.files += [name for figure in figures for name in published_files_of(figure, scale)]
 
     def after(self, key: str) -> bytes | None:
         """The content of a published table after publishing this choice; None if there is none."""
@@ -152,7 +160,7 @@ def built_figures(scale: str) -> tuple[list[plan.Figure], list[plan.Figure]]:
     for figure in (plan.as_published(each, place) for each in plan.figures()):
         files = [folder / name for name in files_of(figure)]
         if all(file.is_file() for file in files):
-            with files[-1].open() as csv:
+            with place.figure(figure.paper, figure.key, "csv").open() as csv:
                 has_rows = len([*itertools.islice(csv, 2)]) == 2
             (showing if has_rows else empty).append(figure)
     return showing, empty

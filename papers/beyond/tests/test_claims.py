@@ -1,10 +1,14 @@
 """Our statements: each on tables on which it holds, fails or neither; and what they rest on."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xarray as xr
 
 from flatlab.lab import plan
+from flatlab.lab.publish import findings
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _bottleneck as bottleneck
 from flatlab.papers.beyond import _joint as joint
@@ -14,6 +18,7 @@ from flatlab.papers.beyond.measures import INVARIANT
 from papers.beyond.tests import bottleneck_tables as layers
 from papers.beyond.tests.joint_tables import FLAT, GRIDS, Made, both, table
 
+ROOT = Path(__file__).resolve().parents[3]
 BEFORE = "declared before the networks were trained"
 POST_HOC = "post hoc: said after the networks were judged"
 RIGHT, LOOSE = Made(seed=1, noise=0.002), Made(seed=1, noise=0.06)
@@ -288,3 +293,12 @@ def test_units_are_read_from_the_names_of_settings():
     units = bottleneck.with_units(made)["units"].values
     assert units.tolist()[::15] == [4, 8, 10, 32, 128, 4, 8, 10]
     assert list(made["layer"].values) == layers.LAYERS
+
+
+def test_every_statement_on_inner_layers_is_on_a_page_of_findings():
+    [of_question] = [
+        page for page in findings.pages().values() if page.stem == "inside-the-network"
+    ]
+    listed = re.findall(r'\("beyond_(fig\d)", "([c\d ]+)"\)', (ROOT / of_question).read_text())
+    named = {(figure, key) for figure, keys in listed for key in keys.split()}
+    assert named == {(fig, key) for fig in ("fig7", "fig8", "fig9") for key in CLAIMS[fig]}

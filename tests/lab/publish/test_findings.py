@@ -68,7 +68,7 @@ def test_the_findings_are_one_page_of_ten_sentences_with_links_to_pages_of_one_f
     for name, anchor in rows:
         heads = re.findall(r"^## (.+)", Path(name).read_text(), flags=re.MULTILINE)
         assert anchor in {re.sub(r"[^\w -]", "", head).lower().replace(" ", "-") for head in heads}
-    parts = ["results/published", "**In one sentence.**", "**Why.**", "**Not tested.**"]
+    parts = ["`snakemake ", "**In one sentence.**", "**Why.**", "**Not tested.**"]
     for path in sorted(findings.BY_QUESTION[1].iterdir()):
         sections = path.read_text().split("\n## ")[1:] if path.stem != "limits" else []
         for section in sections:
@@ -272,7 +272,7 @@ def test_what_is_no_longer_as_a_sentence_says_is_marked(value, side, agrees):
             lambda _: findings.evidence("demo", "chen2026_figH7/c6", "nonsense"),
             "0 quantities contain",
         ),
-        (lambda _: findings.cell("demo", "chen2026_fig2", "men"), "no column 'men'"),
+        (lambda _: findings.cell("short", "chen2026_fig2", "men"), "no column 'men'"),
     ],
 )
 def test_what_is_not_there_is_named(networks, ask, sentence):
