@@ -64,7 +64,7 @@ def test_what_is_built_is_published_and_then_what_is_named_is_replaced(published
     compute(*EXPERIMENTS, seconds=3.0)
     draw(*TARGETS, content=b"anew", verdict="fails")
     assert main(["publish", "representativeness", "petzka2021_fig4"]) == 0
-    assert "7 files" in capsys.readouterr().out
+    assert "8 files" in capsys.readouterr().out
     expected = names_of("petzka2021_fig4") | tables_of("representativeness") | RECORDS
     assert changed_since(before) == expected
     now = json.loads((PUBLISHED / "provenance.json").read_text())
