@@ -25,6 +25,14 @@ CORRELATED = (
     *("generalization_gap", "bound_d", "nmls_bound", "relative_flatness"),
 )
 
+DECIDE = (
+    *(("root_sharpness", name) for name in ("mls", "nmls", "log_volume", "generalization_gap")),
+    *(("generalization_gap", name) for name in ("mls", "nmls", "nmls_bound", "relative_flatness")),
+    *(("mls", "bound_d"), ("nmls", "nmls_bound"), ("log_volume", "mls")),
+    ("root_sharpness", "local_dimension"),
+)
+"""The correlations of the pair plots that decide claims."""
+
 
 def trends(
     grid: str, sweep: str, networks: str, quantities: tuple[str, ...] = TRENDS, *definitions: str
@@ -63,9 +71,11 @@ def pairs(grid: str, networks: str) -> Matrix:
     return Matrix(
         grid,
         quantities=CORRELATED,
-        labels={"generalization_gap": "gen. gap"},
+        labels={"generalization_gap": "accuracy gap (points)"},
+        pairs=tuple(("root_sharpness", y) for y in ("mls", "log_volume", "generalization_gap")),
+        framed=DECIDE,
         title=f"sharpness, compression and generalization of {networks}",
-        caption=(captions.AT_THE_END, captions.MATRIX),
+        caption=(captions.AT_THE_END, captions.PAIRS),
         details=(captions.WITH_BOUNDS, captions.GAP, captions.INTERVALS),
     )
 

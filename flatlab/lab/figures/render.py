@@ -9,6 +9,7 @@ and caption lie beside it as text, and a badge says what cannot pass for the pap
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import io
@@ -53,36 +54,41 @@ def make(figure: Settings, tables: Tables, correlations: Tables | None = None) -
     """
     figure = completed(figure, tables)
     frame = frame_of(figure, tables, correlations)
+    module = importlib.import_module(figure["drawn_by"])
 
-    def draw(fig: Any) -> None:
+    def page(draw: Callable[..., None], fig: Any) -> None:
         below_badge = fig.subfigures()
-        importlib.import_module(figure["drawn_by"]).draw(below_badge, frame, figure)
+        draw(below_badge, frame, figure)
         if headline := figure.get("headline"):
             fig.suptitle(headline, x=0.01, ha="left")
         elif text := badge(tables):
             box = {"boxstyle": "round,pad=0.25", "fc": "0.93", "ec": "none"}
             fig.suptitle(text, fontsize=6, x=0.99, ha="right", color="0.35", bbox=box)
 
-    files = files_of(frame, figure["size_inches"], draw)
+    second = module.supplement(figure) if hasattr(module, "supplement") else None
+    pages = [functools.partial(page, draw) for draw in (module.draw, second) if draw]
+    files = files_of(frame, figure["size_inches"], *pages)
     return {**files, "txt": f"{title(figure, tables)}\n\n{caption(figure, tables)}\n".encode()}
 
 
 def files_of(
-    frame: pd.DataFrame, size_inches: tuple[float, float], draw: Callable[[Any], None]
+    frame: pd.DataFrame, size_inches: tuple[float, float], *draw: Callable[[Any], None]
 ) -> dict[str, bytes]:
     """The files of a picture and of the numbers that it shows, by extension.
 
-    draw: is given the whole figure.
+    draw: is given the whole figure; a second one draws a supplement, a page of the PDF.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     with mpl.rc_context(STYLE):  # type: ignore[arg-type]
-        fig: Any = Figure(figsize=size_inches, layout="constrained")
-        draw(fig)
-        fig.get_layout_engine().execute(fig)
-        fig.set_layout_engine()  # laid out once, the same in every format
-        pictures = {extension: picture(fig, extension) for extension in FORMATS}
+        pages: list[Any] = []
+        for each in draw if "pdf" in FORMATS else draw[:1]:
+            pages.append(Figure(figsize=size_inches, layout="constrained"))
+            each(pages[-1])
+            pages[-1].get_layout_engine().execute(pages[-1])
+            pages[-1].set_layout_engine()  # laid out once, the same in every format
+        pictures = {extension: picture(extension, *pages) for extension in FORMATS}
     return {"csv": frame.to_csv(index=False).encode(), **pictures}
 
 
@@ -131,16 +137,22 @@ def title(figure: Settings, tables: Tables) -> str:
     return f"{figure['cited']}: {figure['title']} ({scale}, {in_words_of(data)})."
 
 
-def picture(fig: Any, extension: str) -> bytes:
-    """One picture file. It contains no date, so that the same figure has the same bytes.
+def picture(extension: str, fig: Any, *more: Any) -> bytes:
+    """One picture file, of a PDF with more pages. The same figure has the same bytes: no date.
 
     A PNG has 256 colours: a third of the size, with no difference that an eye could see.
     """
+    from matplotlib.backends.backend_pdf import PdfPages
     from PIL import Image
 
-    buffer, dates = io.BytesIO(), {"pdf": "CreationDate", "svg": "Date"}
-    if extension in dates:
-        fig.savefig(buffer, format=extension, metadata={dates[extension]: None})
+    buffer = io.BytesIO()
+    if extension == "svg":
+        fig.savefig(buffer, format=extension, metadata={"Date": None})
+        return buffer.getvalue()
+    if extension == "pdf":
+        with PdfPages(buffer, metadata={"CreationDate": None}) as pages:
+            for each in (fig, *more):
+                pages.savefig(each)
         return buffer.getvalue()
     fig.savefig(full := io.BytesIO(), format="png", pil_kwargs={"compress_level": 0})
     with Image.open(full) as picture:

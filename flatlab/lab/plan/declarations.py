@@ -398,14 +398,18 @@ class Matrix(Declaration, frozen=True, kw_only=True):
 
     quantities: in order.
     seeds: the only seeds shown and correlated; all if empty.
+    pairs: three or so that are shown above all correlations; the matrix is then a second page.
+    framed: pairs that decide a claim.
     """
 
     DRAWN_BY = "matrix"
     ONE_EXPERIMENT = True
-    SIZE = (7.1, 7.9)
+    SIZE = (7.1, 7.1)
 
     quantities: Quantities
     seeds: tuple[int, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
+    framed: tuple[tuple[str, str], ...] = ()
 
     @property
     def correlated(self) -> tuple[str, ...]:
