@@ -42,7 +42,7 @@ ALL = "all"
 CHECKED = "checked derivatives"
 """Their place among what families start from."""
 AUTO = "auto"
-"""The default of `accuracy` here, and nowhere else: experiments are exact unless they say so."""
+"""The default of an accuracy here, and nowhere else: experiments are exact unless they say so."""
 WIDTH = 100
 HEAD = ("title", "families", "loss", "precision", "flatlab_version")
 """Attributes of the first line of a printed report."""
@@ -104,7 +104,7 @@ def measure(
     accuracy="auto", the default, is exact where the derivatives of a sample fit in `memory`.
     Otherwise it estimates, with a warning, to a relative standard error of 0.02, which stands next
     to each value as `<name>_error`. accuracy=0.02 always estimates; accuracy="exact" computes all
-    outputs in blocks.
+    outputs in blocks. representations_accuracy="auto" does the same for inner layers.
 
     Returns a dataset, which prints on a screen, with dimensions `sample` and `layer` (names as in
     `named_modules`); each variable has `long_name`, `units` and `source`. Raises `MeasureError`
@@ -256,7 +256,7 @@ def _checked(
         known = {key for kind in kinds.values() for key in kind.__struct_fields__}
         named = ", ".join([*names, *([loss] if isinstance(loss, str) else [])])
         refuse_unknown(options, known | options_known(loss), f"options of {named}")
-        options = {"accuracy": AUTO, **options}
+        options = {"accuracy": AUTO, "representations_accuracy": AUTO, **options}
         chosen = {name: plain(checked(options, kind)) for name, kind in kinds.items()}
         return how, names, chosen, with_options(loss, options)
     except PlanError as error:

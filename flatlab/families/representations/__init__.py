@@ -22,7 +22,12 @@ from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
 from flatlab.derivatives.per_sample.probe import Findings, probe
 from flatlab.families.representations.bounds import Bounds, readout_of, reason_against
 from flatlab.families.representations.classes import Classes, collapse_within, linear_shares
-from flatlab.families.representations.local import Local, estimated_compression, exact_compression
+from flatlab.families.representations.local import (
+    Local,
+    accuracy_of,
+    estimated_compression,
+    exact_compression,
+)
 from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings, chen2026
 
 SAMPLE, LAYER, BOTH = ("sample",), ("layer",), ("sample", "layer")
@@ -180,8 +185,11 @@ class Options(Strict, frozen=True):
         means("parts; all: those that can be had, and those that are named are refused if not"),
     ] = "all"
     representations_accuracy: Annotated[
-        Literal["exact"] | Annotated[float, Meta(gt=0, lt=1)],
-        means("of local compression: exact, or a relative standard error of random directions"),
+        Literal["exact", "auto"] | Annotated[float, Meta(gt=0, lt=1)],
+        means(
+            "of local compression: exact, a relative standard error of random directions, or auto: "
+            "exact where derivatives fit in memory"
+        ),
     ] = "exact"
     collapse_samples: Annotated[
         Literal["all", "split"] | Annotated[int, Meta(ge=2)],
@@ -274,9 +282,11 @@ class _Measurement:
 
     def _local(self) -> Local:
         given = self.maps, self.samples.inputs, self.findings
-        if self.options.representations_accuracy == "exact":
+        wanted = accuracy_of(*given, self.settings)
+        self.notes["representations_accuracy"] = wanted or "exact"
+        if wanted is None:
             return exact_compression(*given, self.settings)
-        local = estimated_compression(*given, self.readout.head, self.settings)
+        local = estimated_compression(*given, self.readout.head, wanted, self.settings)
         self.notes["representations_directions"] = local.directions
         self.left_out.append("feature_log_volume: it is exact alone")
         return local

@@ -1,6 +1,7 @@
 """The quantities of local compression, from exact spectra or from estimates."""
 
 import copy
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from flatlab.core.errors import MeasureError
 from flatlab.core.progress import ProgressBar
 from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
+from flatlab.derivatives.per_sample.memory import AFFORDABLE, limit
 from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.derivatives.per_sample.singular_values import CONDITION, exact_values, singular_values
 from flatlab.families.representations.estimates import Largest, estimates, largest
@@ -19,6 +21,31 @@ from flatlab.measuring.quantity import Settings
 
 ENOUGH = 1e-3
 """Accuracy from which float32 is precise enough for estimates."""
+
+
+def accuracy_of(
+    maps: FeatureMaps, inputs: Tensor, findings: Findings, settings: Settings
+) -> float | None:
+    """The relative standard error that is wanted; None: exact, as `auto` is where A^l fits."""
+    accuracy = settings.options.representations_accuracy
+    if accuracy != "auto":
+        return None if accuracy == "exact" else float(accuracy)
+    needed = 2 * _bytes_of_one(maps, inputs, len(_basis(inputs, findings)))
+    if needed <= limit(inputs.device, settings.budget):
+        return None
+    warnings.warn(
+        "representations estimates, with standard errors beside the values: the derivatives of all "
+        f"layers of a sample take {needed / 1e9:.3g} GB; representations_accuracy='exact' needs it",
+        stacklevel=2,
+    )
+    return AFFORDABLE
+
+
+@torch.no_grad()
+def _bytes_of_one(maps: FeatureMaps, inputs: Tensor, columns: int) -> int:
+    """Of A^l of all layers, for one sample."""
+    rows = sum(each.shape[1] for each in maps(inputs[:1])[:-1])
+    return columns * rows * inputs.element_size()
 
 
 @dataclass(frozen=True)
@@ -65,13 +92,13 @@ def estimated_compression(
     inputs: Tensor,
     findings: Findings,
     head: nn.Linear | None,
+    accuracy: float,
     settings: Settings,
 ) -> Local:
     """From random directions and Krylov iterations, in float32, and without volumes.
 
     head: the last layer, where the outputs are what it returns.
     """
-    accuracy = settings.options.representations_accuracy
     lengths, _ = _lengths(maps, inputs, settings.batch_size)
     if accuracy >= ENOUGH:
         maps, inputs = _single(maps, inputs)

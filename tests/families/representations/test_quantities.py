@@ -179,6 +179,17 @@ def test_a_smaller_error_takes_more_directions():
     assert (fine.feature_sensitivity_error / fine.feature_sensitivity).max() < 0.015
 
 
+def test_what_does_not_fit_in_memory_is_estimated_by_default():
+    model, inputs, _ = small("mlp-tanh")
+    how = {"representations": ["local"]}
+    assert measured(model, inputs, **how).attrs["representations_accuracy"] == "exact"
+    with pytest.warns(UserWarning, match="representations_accuracy='exact' needs it"):
+        found = measured(model, inputs, memory=1, **how)
+    wanted = found.attrs["representations_accuracy"]
+    assert wanted == 0.02
+    assert found.equals(measured(model, inputs, representations_accuracy=wanted, **how))
+
+
 def test_batches_and_order_of_calls_change_nothing():
     model, inputs, labels = small("lenet")
     whole = measured(model, inputs, labels, representations_accuracy=0.2)
