@@ -105,12 +105,16 @@ FIGURES = {
     "fig4": Pairs(
         ("vgg-grid", "mlp-grid", "lenet-grid"),
         pairs=(("mls", "bound_d"), ("nmls", "nmls_bound")),
+        equality=True,
         title="local sensitivity against its bounds",
-        caption=(captions.AT_THE_END, "Pearson's correlation with its 95 % interval."),
+        caption=(
+            captions.AT_THE_END,
+            "The line marks a bound that equals its value. Pearson's correlation over all networks "
+            "with its 95 % interval, and of the same setting.",
+        ),
         details=(
             "Bounds use the largest singular value of a kernel's matrix; they are theorems for "
-            "perceptrons and proxies where convolutions share weights. Below a correlation: those "
-            "within settings or adjusted for the training loss, where they have the other sign.",
+            "perceptrons and proxies where convolutions share weights.",
             captions.INTERVALS,
         ),
     ),

@@ -175,8 +175,9 @@ def draw_panels(
     first = [] if line == "setting" else [name for name in known if name in {*curves[line]}]
     known = look_of_settings([*first, *curves[line]], known)
     columns = min(columns, len(panels))
-    rows = -(-len(panels) // columns)
-    axes = list(fig.subplots(rows, columns, squeeze=False, sharey=shared).flat)
+    axes = list(
+        fig.subplots(-(-len(panels) // columns), columns, squeeze=False, sharey=shared).flat
+    )
     iterations = sorted(set(curves["iteration"]))
     for ax in axes[len(panels) :]:
         ax.set_axis_off()
@@ -190,8 +191,13 @@ def draw_panels(
         if not np.isfinite(here["median"]).any():
             ax.text(0.5, 0.5, "no values", transform=ax.transAxes, ha="center", color="0.5")
         ax.set_title(title, loc="left")
-        style.of_medians(ax, (curves if shared else here)["median"])
         unit = style.of_iterations(ax, iterations)
+        rows = curves if shared else here
+        shown = rows[rows["iteration"] >= ax.get_xlim()[0]]
+        style.of_medians(ax, shown["median"])
+        if ax.get_yscale() == "linear":
+            seeds = [name for name in shown if SEED in str(name)]
+            style.span(ax, shown[["median", *seeds]].melt()["value"].astype(float), 1.0)
     letters(axes[: len(panels)] if len(panels) > 1 else [])
     fig.supxlabel(unit, fontsize=6.5)
     legend(fig, **_entries(curves, line, known, names, marks=len(windows) > 0))

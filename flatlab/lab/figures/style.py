@@ -41,7 +41,7 @@ SETTINGS = {
 
 OTHERS = (
     Look("#2b8cbe", "P"),
-    Look("#b5651d", "X"),
+    Look("#c9893a", "X"),
     Look("#7f7f7f", "*"),
     Look("#4d6b00", "<"),
     Look("#b0389b", ">"),
@@ -85,8 +85,8 @@ DECADES = 1000
 SMALLEST, LARGEST = 2.2, 5.0
 """The sizes of markers, in points."""
 
-MAP, UNKNOWN = "viridis", "0.6"
-"""Colours of numbers, and of networks that have none."""
+MAP, UNKNOWN, DARK_ENOUGH = "viridis", "0.6", 0.85
+"""Colours of numbers, of networks that have none, and where the map ends for points on white."""
 
 
 def look_of_settings(
@@ -147,14 +147,13 @@ def correlation(
 ) -> str:
     """A correlation and its interval, as printed in a panel.
 
-    others: the same by other kinds; those with the other sign are printed below.
+    others: the same by other kinds, which are printed below.
     """
     if rho != rho:
         return rf"${symbol}$ undefined"
     value, *ends = map(two_digits, (rho, low, high))
-    contrary = {kind: other for kind, other in others.items() if other * rho < 0}
     lines = [rf"${symbol}$ = {value}", f"[{', '.join(ends)}]"]
-    return "\n".join([*lines, *(f"{kind} {two_digits(r)}" for kind, r in contrary.items())])
+    return "\n".join([*lines, *(f"{kind} {two_digits(r)}" for kind, r in others.items() if r == r)])
 
 
 def points_of_settings(ax: Any, runs: pd.DataFrame, x: str, y: str, size: float = 2.6) -> None:

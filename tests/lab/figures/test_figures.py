@@ -120,7 +120,8 @@ def test_settings_are_told_apart_in_words_by_colour_and_by_marker(frame):
         "learning rate 0.1, batch size 8",
     ]
     looks = [(h.get_color(), h.get_marker()) for h in legend.legend_handles]
-    assert len({color for color, _ in looks}) == len({marker for _, marker in looks}) == 3
+    assert len({color for color, _ in looks}) == 3
+    assert [marker for _, marker in looks] == ["o", "o", "^"]  # by batch size
 
 
 def test_a_selection_of_seeds_has_correlations_of_its_own():
@@ -139,7 +140,6 @@ def test_a_setting_looks_the_same_whatever_else_is_shown():
     of_one_grid = [setting for setting in style.SETTINGS if setting.startswith("learning rate")]
     looks = style.look_of_settings([*of_one_grid, "another", "one more"])
     assert len({look.color for look in looks.values()}) == len(looks)
-    assert len({look.marker for look in looks.values()}) == len(looks)
 
 
 @pytest.mark.parametrize("width", [3, 6, 10, 13])
@@ -264,7 +264,7 @@ def test_a_palette_changes_no_colour_that_one_could_see():
     for number, colour in enumerate(mpl.color_sequences["tab10"]):
         ax.plot([0, 1], [number, number + 2], color=colour)
         ax.fill_between([0, 1], number, number + 1, color=colour, alpha=0.2)
-    full, small = io.BytesIO(), render.picture(fig, "png")
+    full, small = io.BytesIO(), render.picture("png", fig)
     fig.savefig(full, format="png")
     expected, found = (
         np.asarray(Image.open(picture).convert("RGB")).astype(int)
