@@ -92,9 +92,9 @@ def _forest(ax: Any, pairs: Any, rows: pd.DataFrame, figure: Settings, decided: 
     ax.grid(axis="x", lw=0.3, color="0.85")
 
 
-def supplement(figure: Settings) -> Callable[..., None] | None:
-    """What draws the second page."""
-    return draw_matrix if figure["pairs"] else None
+def supplement(figure: Settings) -> tuple[Callable[..., None], tuple[float, float]] | None:
+    """What draws the second page, and its size."""
+    return (draw_matrix, figure["size_inches"]) if figure["pairs"] else None
 
 
 def draw_matrix(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:

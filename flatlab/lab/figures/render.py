@@ -65,26 +65,27 @@ def make(figure: Settings, tables: Tables, correlations: Tables | None = None) -
             box = {"boxstyle": "round,pad=0.25", "fc": "0.93", "ec": "none"}
             fig.suptitle(text, fontsize=6, x=0.99, ha="right", color="0.35", bbox=box)
 
-    second = module.supplement(figure) if hasattr(module, "supplement") else None
-    pages = [functools.partial(page, draw) for draw in (module.draw, second) if draw]
-    files = files_of(frame, figure["size_inches"], *pages)
+    pages = {functools.partial(page, module.draw): figure["size_inches"]}
+    if hasattr(module, "supplement") and (second := module.supplement(figure)):
+        pages[functools.partial(page, second[0])] = second[1]
+    files = files_of(frame, pages)
     return {**files, "txt": f"{title(figure, tables)}\n\n{caption(figure, tables)}\n".encode()}
 
 
 def files_of(
-    frame: pd.DataFrame, size_inches: tuple[float, float], *draw: Callable[[Any], None]
+    frame: pd.DataFrame, draw: Mapping[Callable[[Any], None], tuple[float, float]]
 ) -> dict[str, bytes]:
     """The files of a picture and of the numbers that it shows, by extension.
 
-    draw: is given the whole figure; a second one draws a supplement, a page of the PDF.
+    draw: is given the whole figure of a size in inches; a second one draws a page of the PDF.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     with mpl.rc_context(STYLE):  # type: ignore[arg-type]
         pages: list[Any] = []
-        for each in draw if "pdf" in FORMATS else draw[:1]:
-            pages.append(Figure(figsize=size_inches, layout="constrained"))
+        for each, size in [*draw.items()][: len(draw) if "pdf" in FORMATS else 1]:
+            pages.append(Figure(figsize=size, layout="constrained"))
             each(pages[-1])
             pages[-1].get_layout_engine().execute(pages[-1])
             pages[-1].set_layout_engine()  # laid out once, the same in every format

@@ -322,7 +322,7 @@ def pictures(
     across = min(count, how.across)
     height = 0.5 + 2.2 * -(-count // across) + 0.5 * (count == 1)
     size = max(4.0, how.width * across), height
-    return files_of(frame, size, lambda fig: draw(fig, frame, how, title))
+    return files_of(frame, {lambda fig: draw(fig, frame, how, title): size})
 
 
 def draw(fig: Any, frame: pd.DataFrame, kind: Kind, title: str) -> None:
