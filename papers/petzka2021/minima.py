@@ -39,16 +39,22 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
         {**columns, GAP: gap}, list(about["setting"].values), about["train_loss"].values
     )
     pairs = [(name, GAP) for name in columns]
+    sgd = about["optimizer"].values == "sgd"
+    of_sgd = Correlations(
+        {name: np.where(sgd, values, np.nan) for name, values in {**columns, GAP: gap}.items()},
+        list(about["setting"].values),
+        about["train_loss"].values,
+    )
     head = {name: about[name].values for name in ("run", "optimizer", "lr", "batch_size")}
     parts = []
-    for (name, x), rho, within in zip(
-        columns.items(), known.rhos(*pairs), known.rhos(*pairs, kind="within"), strict=True
-    ):
+    estimates = (known.rhos(*pairs), known.rhos(*pairs, kind="within"), of_sgd.rhos(*pairs))
+    for (name, x), rho, within, sgd_rho in zip(columns.items(), *estimates, strict=True):
         parts.append(pd.DataFrame({"row": "run", "measure": name, **head, "x": x, "gap": gap}))
         low, high = rho.interval()
         numbers = {"rho": rho.value, "low": low, "high": high, "within": within.value}
         numbers |= dict(zip(("slope", "intercept"), least_squares(x, gap), strict=True))
-        row = {"row": "rho", "measure": name, **numbers, "networks": rho.n}
+        row = {"row": "rho", "measure": name, **numbers, "networks": rho.n, "sgd": sgd_rho.value}
+        row |= dict(zip(("sgd_low", "sgd_high"), sgd_rho.interval(), strict=True))
         parts.append(pd.DataFrame([row]))
     return pd.concat(parts, ignore_index=True)
 

@@ -54,7 +54,7 @@ NAMES = {
 }
 """Sample sets, and what is of no single layer, in legends."""
 
-WITHOUT_UNITS = ("", "1", "%", "mixed", "loss", "coefficient")
+WITHOUT_UNITS = ("", "1", "%", "mixed", "loss", "coefficient", "points, or loss, as declared")
 """Units that say nothing beside the name of a quantity."""
 
 

@@ -148,7 +148,9 @@ Look = tuple[str, str, str]
 """Colour, marker and dash of a line, in matplotlib's notation."""
 
 Along = dict[str, tuple[str, Literal["linear", "logarithmic", "symmetric"]]]
-"""Hyper-parameters on a horizontal axis, each with the title and the kind of the axis."""
+"""Hyper-parameters on a horizontal axis, each with the title of the axis.
+
+Their values have equal distances; the kind that studies of former versions name is not used."""
 
 PairsOfQuantities = tuple[tuple[str, str], ...]
 Aliases = dict[str, str]
@@ -274,6 +276,7 @@ class Pairs(Declaration, frozen=True, kw_only=True):
 
     pairs: abscissa and ordinate: a row each, a column per experiment.
     across: panels side by side; a divisor of those of a row, if None all of it.
+    equality: whether a line marks equal numbers, on logarithmic axes.
     """
 
     DRAWN_BY = "pairs"
@@ -282,6 +285,7 @@ class Pairs(Declaration, frozen=True, kw_only=True):
 
     pairs: Annotated[PairsOfQuantities, Meta(min_length=1)]
     across: Across = None
+    equality: bool = False
 
     @property
     def correlated(self) -> tuple[str, ...]:
@@ -304,6 +308,9 @@ class Points(Declaration, frozen=True, kw_only=True):
     counted: columns of numbers of networks that are not shown, with words for them.
     shared: whether all panels share one vertical axis.
     across: panels side by side; all if None.
+    lines: whether each level of the first of `groups` has its line of least squares.
+    subset: a name and the columns with the correlation of a part of the networks and its interval,
+        which the place after the last panel compares.
     """
 
     DRAWN_BY = "points"
@@ -321,6 +328,8 @@ class Points(Declaration, frozen=True, kw_only=True):
     counted: dict[str, str] = {}
     shared: bool = False
     across: Across = None
+    lines: bool = False
+    subset: tuple[str, ...] = ()
 
 
 class Intervals(Declaration, frozen=True, kw_only=True):
@@ -342,14 +351,18 @@ class Matrix(Declaration, frozen=True, kw_only=True):
 
     quantities: in order.
     seeds: the only seeds shown and correlated; all if empty.
+    pairs: three or so that are shown above all correlations; the matrix is then a second page.
+    framed: pairs that decide a claim.
     """
 
     DRAWN_BY = "matrix"
     ONE_EXPERIMENT = True
-    SIZE = (7.1, 7.9)
+    SIZE = (7.1, 7.1)
 
     quantities: Quantities
     seeds: tuple[int, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
+    framed: tuple[tuple[str, str], ...] = ()
 
     @property
     def correlated(self) -> tuple[str, ...]:

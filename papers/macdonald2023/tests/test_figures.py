@@ -124,5 +124,5 @@ def test_a_figure_without_any_network_says_so():
 def test_each_is_made_from_its_grids_in_every_format(figure):
     settings = settings_of(figure)
     files = figures.make(settings, {key: tables()[key] for key in settings["experiments"]})
-    assert set(files) == {"csv", "pdf", "svg", "png"}
+    assert set(files) == {"csv", "pdf", "svg", "png", "txt"}
     assert len(pd.read_csv(io.BytesIO(files["csv"]))) > 5
