@@ -54,7 +54,7 @@ def report(options: Namespace) -> xr.Dataset:
 
 def _from_data(options: Namespace) -> Found:
     """A network, and some of the samples that `--data` names."""
-    parts = parts_of_data(options.data, options.scaling, resize=options.resize)
+    parts, scaling = parts_of_data(options.data, options.scaling, resize=options.resize)
     if options.split not in parts:
         raise DataError(f"--data {options.data} has no samples of {options.split}")
     part = parts[options.split]
@@ -66,7 +66,8 @@ def _from_data(options: Namespace) -> Found:
         "title": f"{options.model} on {count} {options.split} samples of {data}",
         "weights": options.weights.name,
         "data": data,
-        **{key: getattr(options, key) for key in ("split", "sample_seed", "scaling")},
+        **{key: getattr(options, key) for key in ("split", "sample_seed")},
+        **({"scaling": scaling} if scaling else {}),
         **place,
     }
     return network, chosen.inputs, chosen.given, about
@@ -75,7 +76,7 @@ def _from_data(options: Namespace) -> Found:
 def _outputs(parts: Mapping[str, SampleSet]) -> int:
     """The number of classes, or of numbers in a target; 1 where there are no targets."""
     known = [part.given for part in parts.values() if part.given is not None]
-    if known and known[0].ndim > 1:
+    if known and (known[0].is_floating_point() or known[0][0].numel() > 1):
         return known[0][0].numel()
     return 1 + max((int(targets.max()) for targets in known), default=0)
 

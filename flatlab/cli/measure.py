@@ -118,8 +118,6 @@ def run_table(options: argparse.Namespace) -> int:
     hyper-parameters. A command that was stopped goes on where it stopped.
     """
     _check_out(options.out, "a table")
-    from flatlab.core.resume_state import ResumeState
-
     _read(options)
     files = _files_of(options.weights)
     records = read_records(files, options.runs, options.outcomes)
@@ -133,15 +131,13 @@ def run_table(options: argparse.Namespace) -> int:
         **{name: getattr(options, name) for name in SAME},
     )
     key = options.out.name.removesuffix(".zarr.zip")
-    identity = {"how": str(how), "files": [(str(f), f.stat().st_mtime_ns) for f in files]}
-    identity["hyperparameters"] = str(records.hyperparameters)
-    unfinished = ResumeState(f"{options.out}.unfinished", identity)
+    unfinished = Path(f"{options.out}.unfinished")
     try:
         table = own.table_of(records, how, key, unfinished)
     except (errors.MeasureError, data.DataError) as error:
         raise store.StoreError(str(error)) from None
     store.save_dataset(options.out, table)
-    shutil.rmtree(unfinished.folder, ignore_errors=True)
+    shutil.rmtree(unfinished, ignore_errors=True)
     print(f"{options.out}: {table.attrs['extent']}")
     outcomes = ", ".join(table.attrs["outcomes"]) or "none given"
     print(f"hyper-parameters: {', '.join(table.attrs['hyperparameters']) or 'none'}")

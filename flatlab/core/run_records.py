@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flatlab.core.csv_files import number_of, rows_of
 from flatlab.core.schema import PlanError, closest
 
 FILE = ("file", "checkpoint", "weights", "run")
 """The column that names the file of a network: the first of these that there is."""
+ENDINGS = re.compile(r"(\.(safetensors|pth?|bin|ckpt|tar))+$", re.IGNORECASE)
+"""What is left out where a file is named without its ending: lr0.1.pt is lr0.1."""
 SEED = "seed"
 TAKEN = ("run", "setting", "file", "failure", "ended", "steps", "parameters", "diverged", "layer",
          "checkpoint", "samples")  # fmt: skip
@@ -39,8 +42,8 @@ class RunRecords:
 
     @property
     def names(self) -> list[str]:
-        """What each network is called: the stem of its file, or all of it where two have one."""
-        stems = [file.stem for file in self.files]
+        """What each network is called: its file without ending, or all of it where two have one."""
+        stems = [_stem(file) for file in self.files]
         return stems if len({*stems}) == len(stems) else [str(file) for file in self.files]
 
     @property
@@ -68,7 +71,7 @@ def read_records(
         count = len(files)
         return RunRecords(tuple(files), ({},) * count, ({},) * count, tuple(range(count)))
     rows = _rows(table)
-    key = next((name for name in FILE if name in rows[0]), None)
+    key = _key(rows)
     if key is None:
         raise PlanError(f"{table} has no column {FILE[0]!r} with the file of each network")
     names = [name for name in rows[0] if name not in (key, SEED)]
@@ -101,7 +104,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
                 content = [{FILE[0]: name, **row} for name, row in content.items()]
             rows = [dict(row) for row in content]
         else:
-            rows = records_of(path)
+            rows = _values(rows_of(path))
     except FileNotFoundError:
         raise PlanError(f"{path} does not exist") from None
     except (ValueError, TypeError, OSError, csv.Error) as error:
@@ -112,38 +115,44 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def records_of(path: Path) -> list[dict[str, Any]]:
-    """The rows of a CSV by the names in its header: numbers, truths or words; None for nothing.
+def _values(rows: list[dict[str, str]]) -> list[dict[str, Any]]:
+    """Numbers, truths or words, and None for nothing; names of files as they are.
 
-    Raises `ValueError` for a row that is longer or shorter than the header.
+    Whole numbers of a column with gaps, which pandas writes as 64.0, are whole numbers.
     """
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        header, *rows = [row for row in csv.reader(file, skipinitialspace=True) if row] or [[]]
-    if not header or len({*header}) < len(header):
-        raise ValueError("its header must name each column once")
-    for number, row in enumerate(rows):
-        if len(row) != len(header):
-            raise ValueError(f"row {number + 1} has {len(row)} of {len(header)} columns")
-    return [dict(zip(header, map(_value, row), strict=True)) for row in rows]
+    key = _key(rows)
+    found = {
+        name: [row[name] if name == key else _value(row[name]) for row in rows] for name in rows[0]
+    }
+    for name, column in found.items():
+        known = [value for value in column if value is not None]
+        if len(known) < len(column) and all(isinstance(v, float) and v.is_integer() for v in known):
+            found[name] = [None if value is None else int(value) for value in column]
+    return [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True)]
+
+
+def _key(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    return next((name for name in FILE if name in rows[0]), None) if rows else None
 
 
 def _value(text: str) -> Any:
-    text = text.strip()
     if text in ("", "NA", "NaN", "nan"):
         return None
     if text in ("True", "False"):
         return text == "True"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    if re.fullmatch(r"[+-]?\d+", text):
+        return int(text)
+    number = number_of(text)
+    return text if number is None else number
+
+
+def _stem(file: Path) -> str:
+    return ENDINGS.sub("", file.name)
 
 
 def _row_of(file: Path, rows: list[dict[str, Any]], key: str, table: Path) -> dict[str, Any]:
-    """The record whose path, else name, else stem is that of a file."""
-    for form in (str, lambda path: path.name, lambda path: path.stem):
+    """The record whose path, else name, else name without ending is that of a file."""
+    for form in (str, lambda path: path.name, _stem):
         found = [row for row in rows if form(Path(str(row[key]))) == form(file)]
         if len(found) == 1:
             return found[0]

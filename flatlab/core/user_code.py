@@ -6,9 +6,11 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from flatlab.core.contents import content_of
 from flatlab.core.errors import MeasureError
 from flatlab.core.studies import module_of_study, studies
 
@@ -62,6 +64,13 @@ def called(
             return function(**arguments)
     except Exception as error:  # whatever the user's code raises
         raise MeasureError(f"{where} {name}: {in_user_code(error)}") from None
+
+
+def modules_here() -> dict[str, str]:
+    """The content of all modules of the working folder that are imported, by file."""
+    files = {getattr(module, "__file__", None) or "" for module in [*sys.modules.values()]}
+    here = [file for file in sorted(files) if Path(file).is_relative_to(Path.cwd())]
+    return {file: content_of(file) for file in here if "site-packages" not in file}
 
 
 def in_user_code(error: Exception) -> str:

@@ -1,18 +1,25 @@
-"""Samples in files of arrays, perhaps for training and testing, and images of any size."""
+"""Samples in files of arrays, perhaps for training and testing."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
+from flatlab.core.csv_files import INDEX, form_of, number_of
 from flatlab.data._dataset import DataError
-from flatlab.data._folders import as_folder, decode, folders, images
 
-ENDINGS = (".npz", ".npy", ".csv", ".safetensors")
+ENDINGS = (".npz", ".npy", ".csv", ".tsv", ".safetensors", ".pt", ".pth")
 TARGETS = ("targets", "labels", "y", "target", "label")
+NUMBERED = re.compile(r"(targets?|labels?|y)[ _]?\d+")
+"""Columns that are several targets, side by side."""
+UNIT = re.compile(r"\s*[\[(/].*")
+"""What follows a name in a header: target [m], label (0 = cat)."""
+COUNTS = ("index", "id", "row")
 PARTS = ("train", "test")
+VALIDATION = ("val", "valid", "validation")
+"""Parts that are left out."""
 RESIZED = "--resize is of images in a folder or an archive; other samples are taken as they are"
 
 Inputs = np.ndarray | dict[str, np.ndarray]
@@ -29,10 +36,12 @@ def is_arrays(place: str | Path) -> bool:
 def parts(path: Path) -> dict[str, Pair]:
     """The samples in a file, `train` and perhaps `test`; `DataError` says what it lacks.
 
-    .npz, .safetensors: an array of inputs under any name, or several under the names of the
+    .npz, .safetensors, .pt: an array of inputs under any name, or several under the names of the
         network's arguments; and one named targets, labels or y. Those of a part are x_train,
-        train_x, y_test, ...
-    .npy: inputs alone.  .csv: numbers under names; the column target, label or y is the target.
+        train_x, y_test, ...; a validation part, single numbers and words are left out. Or, in a
+        .pt, two or four tensors: x, y, x_test, y_test.
+    .npy: inputs alone.  .csv, .tsv: numbers under names, of which target, label or y is the target,
+        or y1, y2, ... are; without names, inputs alone.
     """
     try:
         return parts_of(_content(path), str(path))
@@ -51,6 +60,11 @@ def parts_of(named: Mapping[str, np.ndarray], where: str) -> dict[str, Pair]:
     named: arrays as in a file .npz.
     where: they lie, for messages.
     """
+    named = {
+        name: array
+        for name, array in named.items()
+        if array.ndim and (array.dtype.kind not in "US" or name.lower() in TARGETS)
+    }
     there: dict[str, Pair] = {}
     for part in PARTS:
         bases = {name: _base(name, part) for name in named}
@@ -75,7 +89,7 @@ def parts_of(named: Mapping[str, np.ndarray], where: str) -> dict[str, Pair]:
 
 def _base(name: str, part: str) -> str:
     """The name of an array without that of its part; "" where it is one of another part."""
-    for each in PARTS:
+    for each in (*PARTS, *VALIDATION):
         for base in (name[len(each) + 1 :], name[: -len(each) - 1]):
             if base and name.lower() in (f"{each}_{base}".lower(), f"{base}_{each}".lower()):
                 return base if each == part else ""
@@ -93,58 +107,85 @@ def _check_lengths(inputs: dict[str, np.ndarray], targets: list[np.ndarray], whe
 
 def _content(path: Path) -> dict[str, np.ndarray]:
     """The arrays in a file by name."""
-    if path.suffix == ".npy":
+    ending = path.suffix.lower()
+    if ending == ".npy":
         return {"inputs": np.load(path, allow_pickle=False)}
-    if path.suffix == ".csv":
+    if ending in (".csv", ".tsv"):
         return _columns(path)
-    if path.suffix == ".npz":
+    if ending == ".npz":
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    from safetensors.numpy import load_file
+    if ending == ".safetensors":
+        from safetensors.torch import load_file
 
-    return dict(load_file(path))
+        return named_arrays(load_file(path))
+    import torch
+
+    return named_arrays(torch.load(path, map_location="cpu", weights_only=True))
+
+
+def named_arrays(found: Any) -> dict[str, np.ndarray]:
+    """Arrays of tensors or arrays by name, or of two or four of them: x, y, x_test, y_test.
+
+    Raises `ValueError` for anything else.
+    """
+    if isinstance(found, Sequence) and len(found) in (2, 4):
+        found = dict(zip(("x_train", "y_train", "x_test", "y_test"), found, strict=False))
+    if not isinstance(found, Mapping):
+        raise ValueError(f"it holds {type(found).__name__}, not arrays by name or (x, y)")
+    return {str(name): _array(value) for name, value in found.items()}
+
+
+def _array(value: Any) -> np.ndarray:
+    if str(getattr(value, "dtype", "")) == "torch.bfloat16":  # which numpy lacks
+        value = value.float()
+    return np.asarray(value)
 
 
 def _columns(path: Path) -> dict[str, np.ndarray]:
-    with path.open() as file:
-        names = [name.strip().strip('"') for name in file.readline().split(",")]
-    table = np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2)
-    wanted = [name for name in names if name.lower() in TARGETS]
-    if len(wanted) > 1:
-        raise DataError(f"{path} has several columns of targets: {', '.join(wanted)}")
-    inputs = table[:, [name not in wanted for name in names]]
-    if not wanted:
-        return {"inputs": inputs}
-    targets = table[:, names.index(wanted[0])]
-    whole = bool((targets == targets.round()).all())
-    return {"inputs": inputs, TARGETS[0]: targets.astype(np.int64) if whole else targets}
+    """The inputs in a table, and its targets where columns are called so."""
+    import pandas as pd
 
-
-def pictures(place: Path, size: int | None) -> Pair:
-    """Images as bytes (samples, 3, height, width), and the numbers of their folders, if any.
-
-    place: a folder or an archive.
-    size: height and width to which the shorter side is resized, and the middle cut out; None: as
-        they are, which must be the same for all.
-    """
-    from PIL import Image, ImageOps
-
-    top = as_folder(place)
-    by_class = folders(top)
-    files = [(number, file) for number, folder in enumerate(by_class) for file in images(folder)]
-    files = files or [(0, file) for file in images(top)]
-    if not files:
-        raise DataError(f"{place} has no images")
-    parts = []
-    for _, file in tqdm(files, desc=place.name, unit=" images", disable=None):
-        image: Any = decode(file).convert("RGB")
-        if size is not None:
-            image = ImageOps.fit(image, (size, size), Image.Resampling.BILINEAR)
-        parts.append(np.asarray(image).transpose(2, 0, 1))
-        if parts[-1].shape != parts[0].shape:
-            raise DataError(
-                f"{file} has {parts[-1].shape[1:]} pixels, others have {parts[0].shape[1:]}; "
-                "resize them (--resize)"
-            )
-    labels = np.array([number for number, _ in files]) if by_class else None
-    return np.stack(parts), labels
+    form = form_of(path)
+    how: Any = {
+        "encoding": form.encoding,
+        "decimal": form.decimal,
+        "skipinitialspace": True,
+        "low_memory": False,
+    }
+    first = 1 if form.header is None else 2
+    table = pd.read_csv(path, sep=form.separator, header=None, skiprows=first - 1, **how)
+    names = form.header or [f"{number + 1}" for number in range(table.shape[1])]
+    if len(names) != table.shape[1]:
+        raise ValueError(f"its header has {len(names)} names for {table.shape[1]} columns")
+    columns = [
+        (name, table[n]) for n, name in enumerate(names) if name or not table[n].isna().all()
+    ]
+    name, column = columns[0]
+    whole = len(column) > 2 and column.dtype.kind == "i"
+    if (form.header is None or name.lower() in COUNTS) and whole and set(np.diff(column)) == {1}:
+        raise ValueError(f"column {name!r} counts the rows; leave it out, or give it another name")
+    if INDEX.fullmatch(name) and column.dtype.kind == "i" and column.is_unique:
+        columns = columns[1:]
+    for name, column in columns:
+        lacking = column.isna()
+        if column.dtype.kind not in "iufb":
+            lacking = column.map(lambda cell: number_of(str(cell), form.decimal)).isna()
+        if lacking.any():
+            row = int(lacking.to_numpy().argmax())
+            raise ValueError(f"line {row + first}, column {name!r}: {column[row]} is no number")
+    bases = [UNIT.sub("", name).strip().lower() for name, _ in columns]
+    wanted = [n for n, base in enumerate(bases) if base in TARGETS or NUMBERED.fullmatch(base)]
+    if len(wanted) > 1 and any(bases[n] in TARGETS for n in wanted):
+        named = ", ".join(columns[n][0] for n in wanted)
+        raise ValueError(
+            f"it has several columns of targets: {named}; keep one, or call them y1, y2"
+        )
+    arrays = [column.to_numpy() for _, column in columns]
+    found = {"inputs": np.stack([a for n, a in enumerate(arrays) if n not in wanted], 1)}
+    if wanted:
+        targets = np.stack([arrays[n] for n in wanted], 1)
+        whole = bool((targets == targets.round()).all())  # classes may be written 1.0
+        targets = targets.astype(np.int64) if whole else targets
+        found[TARGETS[0]] = targets[:, 0] if len(wanted) == 1 else targets
+    return found

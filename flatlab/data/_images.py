@@ -1,5 +1,6 @@
 """Images in a folder, by class or not, with the transform that each network of timm expects."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ import torch
 from torch import Tensor
 
 from flatlab.data._dataset import DataError
-from flatlab.data._folders import as_folder, decode, folders, images
+from flatlab.data._folders import as_folder, folders, images
+from flatlab.data._pictures import picture, warn_of
 
 
 class Images:
@@ -23,6 +25,7 @@ class Images:
     def __init__(self, place: Path, size: int | None = None, seed: int = 0) -> None:
         top = as_folder(place)
         classes = folders(top)
+        self.place = place
         self.classes = [folder.name for folder in classes]
         files = [file for folder in classes or [top] for file in images(folder)]
         if len(files) < 2:
@@ -69,4 +72,8 @@ class Images:
         wanted = ("input_size", "interpolation", "mean", "std", "crop_pct", "crop_mode")
         options = {key: configuration[key] for key in wanted if key in configuration}
         transform: Any = timm.data.create_transform(**options, is_training=False)
-        return torch.stack([transform(decode(file).convert("RGB")) for file in self.chosen[part]])
+        left_out = Counter[str]()
+        pixels = (picture(file, left_out).convert("RGB") for file in self.chosen[part])
+        inputs = torch.stack([transform(image) for image in pixels])
+        warn_of(left_out, self.place)
+        return inputs

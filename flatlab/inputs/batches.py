@@ -55,7 +55,7 @@ def collected(
             raise MeasureError("batches bring their targets; leave the argument targets out")
         return _gathered(_batches(inputs), limit, ignore_index)
     _check_lengths(inputs)
-    targets = _one_tensor(targets, len(_tensors(inputs)[0]))
+    targets = _one_tensor(targets, len(tensors_of(inputs)[0]))
     return of_samples(inputs, slice(limit)), targets if targets is None else targets[:limit]
 
 
@@ -79,7 +79,7 @@ def _gathered(
     count = 0
     for batch in batches:
         inputs, targets = _of_batch(batch)
-        here = len(_tensors(inputs)[0])
+        here = len(tensors_of(inputs)[0])
         parts.append((inputs, _one_tensor(targets, here)))
         count += here
         if limit is not None and count >= limit:
@@ -180,7 +180,7 @@ def _joined(structures: Sequence[Structure]) -> Structure:
         raise MeasureError(f"batches do not fit together: {str(error).splitlines()[0]}") from None
 
 
-def _tensors(parts: Structure) -> list[Tensor]:
+def tensors_of(parts: Structure) -> list[Tensor]:
     """All tensors of a structure, in order."""
     if isinstance(parts, Tensor):
         return [parts]
@@ -197,19 +197,34 @@ def of_samples(inputs: Structure, which: slice | Tensor) -> Structure:
 
 
 def _check_lengths(inputs: Structure) -> None:
-    parts = _tensors(inputs)
+    parts = tensors_of(inputs)
     if len({len(part) if part.ndim else -1 for part in parts}) > 1:
         shapes = ", ".join(str(tuple(part.shape)) for part in parts)
         raise MeasureError(f"inputs have different numbers of samples: {shapes}")
 
 
 def tensor_of(values: Any, what: str) -> Tensor:
-    """A tensor of a tensor, an array, or a list of numbers; `MeasureError` of what has none."""
+    """A tensor of a tensor, an array, or a list of numbers; `MeasureError` of what has none.
+
+    What was made in inference mode is copied, as it can have no derivatives.
+    """
+    if not isinstance(values, Tensor | np.ndarray | Sequence) or isinstance(values, str):
+        raise MeasureError(f"{what} must be a tensor or an array, not {type(values).__name__}")
     if isinstance(values, Tensor):
-        return values
-    if isinstance(values, np.ndarray | Sequence) and not isinstance(values, str):
+        tensor = values.clone() if values.is_inference() else values
+    else:
         try:
-            return torch.as_tensor(np.asarray(values, order="C"))
+            array = np.asarray(values, order="C")
+            if array.dtype.kind not in "fiubc":
+                raise TypeError(f"they are {array.dtype}")
+            wide = array.dtype.kind == "f" and array.dtype.itemsize > 8  # torch has no such
+            native = np.float64 if wide else array.dtype.newbyteorder("=")
+            tensor = torch.as_tensor(array.astype(native, copy=False))
         except (TypeError, ValueError) as error:
             raise MeasureError(f"{what} are no numbers: {error}") from None
-    raise MeasureError(f"{what} must be a tensor or an array, not {type(values).__name__}")
+    if tensor.dtype in (torch.uint16, torch.uint32, torch.uint64):  # of which torch can do little
+        signed = tensor.long()
+        if bool((signed < 0).any()):
+            raise MeasureError(f"{what} are {tensor.dtype} of 2^63 and more")
+        return signed
+    return tensor

@@ -178,7 +178,7 @@ def _of_function(
     ignore_index: int,
     elsewhere: Callable[[], Any],
 ) -> tuple[Loss, SampleSet]:
-    targets = _as_given(samples, outputs, ignore_index)
+    targets = samples.as_given
     if targets is None:
         raise MeasureError("a loss that is a function needs targets")
     integers = not targets.is_floating_point()
@@ -218,16 +218,6 @@ def _of_function(
         f"{total:.6g} for {mean:.6g} or {together:.6g}; class weights are class_weights= of "
         "loss='cross-entropy'"
     )
-
-
-def _as_given(samples: SampleSet, outputs: Outputs, ignore_index: int) -> Tensor | None:
-    """Targets as a function of the outputs takes them: classes, or values, by position."""
-    labels = samples.position_labels
-    if labels is not None:
-        return labels.masked_fill(labels < 0, ignore_index).unflatten(1, outputs.positions)
-    if outputs.classes and samples.targets is not None and samples.as_given is None:
-        return outputs.natural(samples.targets)
-    return samples.given
 
 
 def _tried(

@@ -86,15 +86,20 @@ def made_ready(
         return _called(given, of_samples(two, slice(count)), x[:count])
 
     outputs = outputs_of(reference, how.output, targets, how.class_axis)
+    as_given, named = targets, isinstance(loss, Loss)
+    if targets is not None:
+        targets = _classes_or_values(targets, outputs, weight, named, how.ignore_index)
+        if targets.is_floating_point() and not bool(targets.isnan().any()):
+            as_given = targets  # torch's losses take real numbers where targets are values
     network = adapted(model, layout, outputs)
     _check_same(given, network, partial(elsewhere, 2), reference, x[:2], outputs)
     if outputs.classes:
         samples, layout = _at_positions(
-            inputs, x, targets, layout, outputs, weight, how.ignore_index
+            inputs, x, targets, as_given, layout, outputs, weight, how.ignore_index
         )
         network = adapted(model, layout, outputs)
     else:
-        samples = _labelled(x, targets, weight, how.ignore_index, outputs)
+        samples = _labelled(x, targets, as_given, how.ignore_index)
     ignored, held = len(x) - len(samples.inputs), [*map(str, layout.beside)] if layout else []
     loss, samples = loss_for(loss, network, samples, outputs, how.ignore_index, elsewhere)
     return Ready(network, samples, loss, outputs, ignored, held)
@@ -154,7 +159,8 @@ def _check_same(
         return
     with torch.random.fork_rng(devices=[x.device] if x.is_cuda else []):
         ours = run(network, x)
-    eps = max(torch.finfo(each.dtype).eps for each in (ours, theirs))
+    inside = [p for p in model.parameters() if p.is_floating_point()]
+    eps = max(torch.finfo(each.dtype).eps for each in (ours, theirs, *inside))
     share = 100 * eps if ours.dtype == theirs.dtype else max(1e-3, 20 * eps)
     size = theirs.detach().abs().max().to(ours)
     off = float((ours - theirs.to(ours)).detach().abs().nan_to_num().max() / size.clamp(min=1e-30))
@@ -196,8 +202,7 @@ def _as_one(
             raise MeasureError(
                 f"inputs are {part.dtype}; pass their real and imaginary parts as numbers"
             )
-        part = part.clone() if part.is_inference() else part
-        return part.to(weight if part.is_floating_point() else weight.device)
+        return _exactly(part, weight, "inputs")
 
     layout = None
     if isinstance(inputs, Tensor):
@@ -240,44 +245,87 @@ def _checked(targets: Tensor, x: Tensor, weight: Tensor) -> Tensor:
         raise MeasureError(f"there are {len(x)} inputs and {count} targets")
     if targets.is_complex() or not bool(targets.isfinite().all()):
         raise MeasureError("targets are not all finite real numbers")
-    return targets.to(weight if targets.is_floating_point() else weight.device)
+    return _exactly(targets, weight, "targets")
+
+
+def _exactly(numbers: Tensor, weight: Tensor, what: str) -> Tensor:
+    """Integers as they are, and real numbers in the precision of the network, on its device.
+
+    `MeasureError` where samples differ by less than that precision can tell.
+    """
+    if not numbers.is_floating_point():
+        return numbers.to(weight.device)
+    kept = numbers.to(weight)
+    if len(numbers) and numbers.dtype.itemsize > kept.dtype.itemsize:
+        low, high = numbers.aminmax(dim=0)
+        least, size = 1e-12 * torch.maximum(low.abs(), high.abs()), high - low
+        lost = (numbers - kept.to(numbers)).abs()
+        if bool(((lost.amax(0) > 1e-3 * size) & (size > least)).any()):
+            raise MeasureError(
+                f"{what} are {numbers.dtype} and differ in digits that {kept.dtype} does not hold; "
+                "subtract what they share, or pass dtype='float64'"
+            )
+    return kept
+
+
+def _classes_or_values(
+    targets: Tensor, outputs: Outputs, weight: Tensor, named: bool, ignore_index: int
+) -> Tensor:
+    """Integers where targets are classes, real numbers where they are values.
+
+    named: whether the loss is no function, which may do with whole real numbers what it wants.
+
+    Of several outputs, one whole number for each sample, or position, is its class. Of one output
+    it is a value, and NaN where it is an integer that is left out.
+    """
+    width = torch.Size(outputs.shape).numel()
+    each = outputs.classes or width
+    one = targets[0].numel() * each == width
+    if one and each > 1:
+        whole = not targets.is_floating_point() or (
+            named and bool((targets == targets.round()).all())
+        )
+        return targets.long() if whole else targets
+    if targets.is_floating_point():
+        return targets
+    values = _exactly(targets.double(), weight, "targets")
+    return values.masked_fill(targets == ignore_index, torch.nan) if each == 1 else values
 
 
 def _labelled(
-    inputs: Tensor, targets: Tensor | None, weight: Tensor, ignore_index: int, outputs: Outputs
+    inputs: Tensor, targets: Tensor | None, given: Tensor | None, ignore_index: int
 ) -> SampleSet:
-    """Samples with values (samples, N), or with classes, without those whose class is ignored.
+    """Samples with values (samples, N), or with classes, without those that are left out.
 
-    Of one output integers are values: it has no classes.
+    given: targets as a user has them.
     """
-    if targets is None or targets.is_floating_point():
-        return SampleSet(inputs, targets)
-    labels, count = targets.long(), torch.Size(outputs.shape).numel()
-    if targets.ndim == 2 and targets.shape[1] == 1 < count:
-        labels = labels[:, 0]
-    elif targets.ndim > 1:
-        one_hot = targets.ndim == 2 and count > 1 and bool((labels >= 0).all())
-        classes = labels.argmax(1) if one_hot and bool((labels.sum(1) == 1).all()) else None
-        values = targets.to(weight)
-        return SampleSet(inputs, values, classes, as_given=values)
-    kept = labels != ignore_index
+    if targets is None or given is None:
+        return SampleSet(inputs)
+    values = targets.is_floating_point()
+    left_out = targets.isnan() if values else targets == ignore_index
+    kept = ~left_out.reshape(len(inputs), -1).any(1)
     if not bool(kept.any()):
         raise MeasureError(f"all labels are {ignore_index}, the class that is left out")
     if not bool(kept.all()):
-        inputs, labels, targets = inputs[kept], labels[kept], targets[kept]
-    if count == 1:
-        return SampleSet(inputs, targets.to(weight))
+        inputs, targets, given = inputs[kept], targets[kept], given[kept]
+    if values:
+        one_hot = targets.ndim == 2 and targets.shape[1] > 1 and bool((targets >= 0).all())
+        one_hot = one_hot and bool(((targets.amax(1) == 1) & (targets.sum(1) == 1)).all())
+        labels = targets.argmax(1) if one_hot else None
+        return SampleSet(inputs, targets, labels, as_given=given)
+    labels = targets.flatten()
     if (least := int(labels.min())) < 0:
         raise MeasureError(
             f"label {least}: classes are counted from 0; ignore_index={least} leaves it out"
         )
-    return SampleSet(inputs, None, labels, as_given=targets)
+    return SampleSet(inputs, None, labels, as_given=given)
 
 
 def _at_positions(
     inputs: Structure,
     x: Tensor,
     targets: Tensor | None,
+    given: Tensor | None,
     layout: Layout | None,
     outputs: Outputs,
     weight: Tensor,
@@ -287,17 +335,16 @@ def _at_positions(
 
     inputs: as the network takes them.
     x: in one tensor.
+    given: targets as a user has them; a loss takes `ignore_index` where a position does not count.
 
     A position counts if it is neither padding nor without a target.
     """
-    labels, values, form = None, None, None
+    labels, values = None, None
     if targets is not None:
         values = _of_positions(targets, outputs, ignore_index, weight)
-        if not targets.is_floating_point() and outputs.classes > 1:
+        if not targets.is_floating_point():
             labels = targets.long().flatten(1)
             labels = labels.masked_fill(labels == ignore_index, -1)
-        elif not targets.is_floating_point():
-            form = targets.to(weight)
     attended = inputs.get(ATTENTION) if isinstance(inputs, dict) else None
     padded = attended is not None and not bool(attended.bool().all())
     kept = _kept(x, values, outputs, attended if padded else None)
@@ -305,8 +352,12 @@ def _at_positions(
     if not bool(some.any()):
         raise MeasureError("no position of any sample counts: all are masked or ignored")
     if bool(kept.all()):
-        return SampleSet(x, values, position_labels=labels, as_given=form), layout
+        return SampleSet(x, values, position_labels=labels, as_given=given), layout
     inputs, kept = of_samples(inputs, some), kept[some]
+    if given is not None:
+        given = given[some]
+        if not given.is_floating_point() and given[0].numel() == kept.shape[1]:
+            given = given.masked_fill(~kept.view(given.shape), ignore_index)
     layout = Layout.of(inputs, kept.shape[1])
     if values is not None:
         values = values[some]
@@ -315,6 +366,7 @@ def _at_positions(
             values = values.masked_fill(~kept[..., None], torch.nan).flatten(1)
     labels = None if labels is None else labels[some].masked_fill(~kept, -1)
     how: dict[str, Any] = {"masks": layout.masks, "padded": padded, "position_labels": labels}
+    how["as_given"] = given
     return SampleSet(layout.packed(inputs, kept), values, kept=kept, **how), layout
 
 
@@ -339,7 +391,7 @@ def _kept(x: Tensor, targets: Tensor | None, outputs: Outputs, attended: Tensor 
 def _of_positions(targets: Tensor, outputs: Outputs, ignore_index: int, weight: Tensor) -> Tensor:
     """Targets (samples, positions * classes), the classes of a position side by side.
 
-    They are NaN where the label is `ignore_index`. Of one output integers are values.
+    They are NaN where the label is `ignore_index`.
     """
     classes = outputs.classes
     if targets.ndim < 2:
@@ -350,9 +402,6 @@ def _of_positions(targets: Tensor, outputs: Outputs, ignore_index: int, weight: 
     if targets.is_floating_point():
         maps = tuple(targets.shape[1:]) == outputs.shape
         return (outputs.flat(targets) if maps else targets.flatten(1)).to(weight)
-    if classes == 1:
-        values = targets.flatten(1).to(weight)
-        return values.masked_fill(targets.flatten(1) == ignore_index, torch.nan)
     labels = targets.long().flatten(1)
     ignored = labels == ignore_index
     if bool(ignored.all()):
@@ -411,19 +460,18 @@ def unwrapped(model: nn.Module) -> nn.Module:
 def network_of(model: nn.Module, dtype: str | torch.dtype | None) -> nn.Module:
     """The network, unwrapped, in the precision of the measurement, a copy where it has another."""
     model = unwrapped(model)
-    first = next((p for p in model.parameters() if p.is_floating_point()), None)
-    if first is None:
+    kinds = {p.dtype for p in model.parameters() if p.is_floating_point()}
+    if not kinds:
         raise MeasureError("the network has no parameters")
     if any(p.is_complex() for p in model.parameters()):
         raise MeasureError("the network has complex parameters; its quantities are of real ones")
     precisions = {"float64": torch.float64, "float32": torch.float32}
-    wanted = precisions.get(str(first.dtype if dtype is None else dtype).removeprefix("torch."))
+    widest = max(kinds, key=lambda kind: kind.itemsize)
+    wanted = precisions.get(str(widest if dtype is None else dtype).removeprefix("torch."))
     if wanted is None and dtype is None:
         wanted = torch.float32  # half precision has too few digits for derivatives
     if wanted is None:
         raise MeasureError(f"dtype={dtype!r} is unknown; known: {', '.join(precisions)}")
-    if any(
-        p.dtype != wanted or p.is_inference() for p in model.parameters() if p.is_floating_point()
-    ):
+    if kinds != {wanted} or any(p.is_inference() for p in model.parameters()):
         model = copy_in(model, wanted)
     return model

@@ -69,7 +69,7 @@ class SampleSet:
         elsewhere; None: all.
     masks: numbers of each sample, the last ones, that are masks and no inputs.
     padded: whether some positions are padding, which the network does not see.
-    as_given: targets of classes in the form that a user's loss takes.
+    as_given: targets in the form that a user's loss takes.
     """
 
     inputs: Any

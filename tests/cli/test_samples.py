@@ -1,6 +1,7 @@
 """`flatlab measure` and `flatlab table` on samples and weights in files of several kinds."""
 
 import functools
+import os
 import sys
 from pathlib import Path
 
@@ -236,7 +237,7 @@ BAD = {
     "not there": (lambda: None, "does not exist"),
     "test alone": (lambda: np.savez("bad.npz", x_test=X, y_test=LABELS), "it needs inputs"),
     "classes": (lambda: np.savez("bad.npz", x=X, y=LABELS - 1), "they must be classes"),
-    "complex": (lambda: np.savez("bad.npz", x=X * 1j, y=LABELS), "inputs are complex64"),
+    "complex": (lambda: np.savez("bad.npz", x=X * 1j, y=LABELS), "complex64"),
 }
 
 
@@ -428,3 +429,56 @@ def test_two_inputs_by_name_in_a_file_and_by_place_from_a_loader(mine, table, re
     check_close(by_name, flatlab.measure(network, inputs, np.arange(20) % 3), "mls", rel=1e-5)
     one = refusal("measure", "w.safetensors", "--model", "mlp", "--data", "d.npz")
     assert one == "--model mlp takes one input, and --data has 2"
+
+
+def replaced(path, make):
+    """Put another file of equal size in the place of one, with its date."""
+    before = Path(path).stat()
+    make(path)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert Path(path).stat().st_size == before.st_size
+
+
+REPLACED = {
+    "nothing": lambda: None,
+    "weights": lambda: replaced("v.pt", lambda path: saved_by_torch(path, seed=2)),
+    "samples": lambda: replaced("data.npz", lambda path: np.savez(path, x=-X, y=LABELS)),
+    "what is imported": lambda: replaced(
+        "mine.py", lambda path: Path(path).write_text(SOURCE.replace("tanh", "relu"))
+    ),
+}
+
+
+def saved_by_torch(path, seed):
+    import mine
+
+    torch.manual_seed(seed)
+    torch.save(mine.Net().state_dict(), path)
+
+
+@pytest.mark.parametrize("kind", REPLACED)
+def test_a_stopped_table_goes_on_unless_something_was_replaced(kind, mine, monkeypatch, table):
+    from flatlab.cli import main
+    from flatlab.lab.kinds._user_networks import Measurer
+
+    original, seen, limit = Measurer.values, [], 1
+
+    def counting(measurer, *network):
+        if len(seen) == limit:
+            raise KeyboardInterrupt
+        seen.append(1)
+        return original(measurer, *network)
+
+    for seed, name in enumerate("vw"):
+        saved_by_torch(f"{name}.pt", seed)
+    monkeypatch.setattr(Measurer, "values", counting)
+    command = ["table", "v.pt", "w.pt", "--model", "mine:Net", "--data", "data.npz"]
+    assert main([*command, "--out", "t.zarr.zip"]) == 130
+    REPLACED[kind]()
+    sys.modules.pop("mine")
+    limit, before = None, len(seen)
+    assert main([*command, "--out", "t.zarr.zip"]) == 0
+    assert len(seen) - before == (1 if kind == "nothing" else 2)
+    assert main([*command, "--out", "whole.zarr.zip"]) == 0
+    again, whole = (store.load_dataset(f"{name}.zarr.zip") for name in ("t", "whole"))
+    assert again.drop_attrs(deep=False).identical(whole.drop_attrs(deep=False))

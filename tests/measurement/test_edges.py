@@ -324,7 +324,7 @@ OTHER = {
         Around(lambda net, x: net((x % 1).float()), nn.Tanh).float(),
         X + 2**26,
         {},
-        "is not the network",
+        "dtype='float64'",
     ),
     "a closure, copied": (
         patched(False, lambda f, x: f(x.float()).double()).float(),

@@ -220,6 +220,7 @@ def test_outputs_at_positions_are_one_vector_of_all_of_them(family):
         assert np.allclose(ours[name], other[name], rtol=1e-9, equal_nan=True), name
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("kind", ["segmentation", "language"])
 def test_the_loss_of_positions_is_their_mean(kind):
     torch.manual_seed(1)

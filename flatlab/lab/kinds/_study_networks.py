@@ -10,7 +10,6 @@ mapping of outcomes; one job trains one run.
 """
 
 import glob
-import hashlib
 import itertools
 import os
 import warnings
@@ -20,6 +19,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import field
 
+from flatlab.core.contents import content_of
 from flatlab.core.options import section
 from flatlab.core.paths import built_at
 from flatlab.core.registry import joined, keys_of, measures_samples, module_of
@@ -212,14 +212,16 @@ class StudyNetworks(Experiment, frozen=True, kw_only=True):
             "performance": family == self.families[0],
             **({"outcomes": True} if self.by_function else {}),
         }
+        content = {} if self.by_function else {"weights": content_of(self.weights_of(pack))}
         if self.data_sets:
             inputs["data"] = str(built_at(self.scale).data(data))
-        elif path.is_file():
-            inputs["data"] = str(path)
-        elif path.is_dir():
-            settings["content"] = _content(path)
+        elif path.exists():
+            content["data"] = content_of(path)
+            inputs |= {"data": str(path)} if path.is_file() else {}
         else:
             roots.append(self._module(data))
+        if content:  # Snakemake sees dates alone
+            settings["content"] = content
         return PlannedJob(
             inputs=inputs,
             settings=settings,
@@ -282,6 +284,9 @@ class Files(StudyNetworks, frozen=True, kw_only=True):
         packs: dict[str, Network] = {}
         columns = (records.files, records.hyperparameters, records.outcomes, records.seeds)
         for name, path, values, outcomes, seed in zip(records.names, *columns, strict=True):
+            if {*"{}"} & {*str(path)}:
+                where = source.location("files")
+                raise PlanError(f"{where}: {path} has braces, which Snakemake reads; rename it")
             if (pack := name.replace(os.sep, "_")) in packs:
                 where = source.location("files")
                 raise PlanError(f"{where}: two files are called {pack}; rename one")
@@ -349,13 +354,6 @@ def _settings(source: Source, file: DeclaredFunction) -> Iterator[dict[str, Any]
             if not isinstance(value, Value):
                 raise PlanError(f"{location}.{name}: expected a number or a word, found {value!r}")
         yield values
-
-
-def _content(folder: Path) -> str:
-    """A hash of the names and sizes of all files in a folder."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    lines = [f"{path.relative_to(folder).as_posix()} {path.stat().st_size}" for path in files]
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def tabulate(parts: Sequence[Dataset], settings: Mapping[str, Any]) -> Dataset:

@@ -1,5 +1,6 @@
 """Networks that users built, from files to a table as that of a grid."""
 
+import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,27 +14,31 @@ from msgspec.structs import asdict, replace
 from torch import nn
 
 from flatlab.api.measure import measure
+from flatlab.core.contents import content_of
 from flatlab.core.errors import MeasureError
 from flatlab.core.resume_state import ResumeState
 from flatlab.core.run_records import RunRecords
 from flatlab.core.schema import OWN
 from flatlab.core.store import load_weights
 from flatlab.core.studies import studies
-from flatlab.core.user_code import called, function_of
+from flatlab.core.user_code import called, function_of, modules_here
 from flatlab.data._dataset import DataError
 from flatlab.data._tensors import EVALUATED
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.derivatives.per_sample.memory import BUDGET
 from flatlab.inputs.arguments import Arguments
+from flatlab.inputs.batches import of_samples, tensors_of
 from flatlab.inputs.files import parts_of_data
 from flatlab.inputs.losses import with_options
 from flatlab.inputs.prepare import made_ready
 from flatlab.lab.kinds import RunningJob
 from flatlab.lab.tables.runs import of_networks
+from flatlab.losses._base import loss_of
 from flatlab.measuring.evaluate import evaluate
 from flatlab.measuring.networks import Values, measure_each
 from flatlab.measuring.quantity import SampleSet
 from flatlab.networks._files import load_state
+from flatlab.version import __version__
 
 
 @dataclass(frozen=True)
@@ -66,15 +71,14 @@ class Measurement:
     study: str = ""
 
 
-def table_of(
-    records: RunRecords, how: Measurement, key: str, unfinished: ResumeState
-) -> xr.Dataset:
+def table_of(records: RunRecords, how: Measurement, key: str, unfinished: Path) -> xr.Dataset:
     """Measure every network, and join the results to a table.
 
     records: the files, with hyper-parameters and outcomes.
     how: they are measured.
     key: what the table is called.
-    unfinished: the results of an interrupted attempt.
+    unfinished: a folder for the results of an interrupted attempt, which count if nothing that the
+        table is made of has changed: weights, samples, modules of the working folder.
 
     Every file is read and fitted into its network before the first is measured, so that a wrong one
     is told at once. A network that a family refuses is in the table without values, and `failure`
@@ -88,8 +92,13 @@ def table_of(
     def of_pair(number: int, about: dict[str, Any]) -> Values:
         return measurer.values(measurer.network(*pairs[number]), about)
 
+    identity = {
+        **{"how": how, "pairs": pairs, "version": __version__, "modules": modules_here()},
+        **{"weights": [content_of(file) for file in records.files]},
+        **{"samples": {name: _content(part) for name, part in measurer.parts.items()}},
+    }
     names = [f"{number}-{file.stem}" for number, (file, _) in enumerate(pairs)]
-    rows = measure_each(names, of_pair, unfinished)
+    rows = measure_each(names, of_pair, ResumeState(unfinished, identity))
     about = {
         **{"experiment": key, "name": key, "scale": "own", "title": f"Networks of {how.model}"},
         **{"data": Path(how.data).name, "model": how.model, "sample_seed": how.arguments.seed},
@@ -98,11 +107,20 @@ def table_of(
     return of_networks([*enumerate(rows)], records, about)
 
 
+def _content(part: SampleSet) -> str:
+    """A hash of samples, wherever they come from."""
+    digest = hashlib.sha256()
+    for tensor in (*tensors_of(part.inputs), *([] if part.given is None else [part.given])):
+        digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
 def measure_job(job: RunningJob) -> xr.Dataset:
     """Some families on one network of a study, and what is known of it: a metric file."""
     how = dict(job.params.settings)
     hyperparameters, data = how.pop("hyperparameters"), how.pop("data")
-    how.pop("content", None)  # of a folder, for Snakemake alone
+    how.pop("content", None)  # for Snakemake alone
     trained_here = how.pop("outcomes", False)
     if "data" in job.input.keys():  # noqa: SIM118 - Snakemake's lists of names are no mappings
         data = job.input.data
@@ -154,7 +172,7 @@ class Measurer:
         if how.device == "cuda" and not torch.cuda.is_available():
             raise MeasureError("device is cuda: torch sees no GPU; measure on the CPU")
         self.how = how
-        self.parts = parts_of_data(how.data, how.scaling, how.study, how.resize)
+        self.parts, _ = parts_of_data(how.data, how.scaling, how.study, how.resize)
         for name, part in self.parts.items():
             _check_classes(part, how, name)
         self.build = function_of(how.model, "--model", how.study)
@@ -180,8 +198,7 @@ class Measurer:
         about["parameters"] = sum(p.numel() for p in network.parameters())
         about["samples"] = min(how.arguments.samples or len(train), len(train))
         chosen = train.subset(about["samples"], how.arguments.seed)
-        classes = chosen.given is not None and not chosen.given.is_floating_point()
-        loss = about["loss"] = how.loss or ("cross-entropy" if classes else "half-mse")
+        loss = about["loss"] = how.loss or _default_loss(network, chosen, how.arguments)
         report = measure(
             network.to(how.device),
             chosen.inputs,
@@ -199,6 +216,16 @@ class Measurer:
         if not how.performance or chosen.given is None:
             return values
         return performance(network, self.parts, how, about) | values
+
+
+def _default_loss(network: nn.Module, samples: SampleSet, arguments: Arguments) -> str:
+    """Cross-entropy for classes; half-mse for numbers, as the integers of one output are."""
+    if samples.given is None or samples.given.is_floating_point():
+        return "half-mse"
+    few = of_samples(samples.inputs, slice(2))
+    outputs = made_ready(network, few, None, loss_of({"loss": "half-mse"}), arguments).outputs
+    several = (outputs.classes or torch.Size(outputs.shape).numel()) > 1
+    return "cross-entropy" if several else "half-mse"
 
 
 def accepted_arguments(
@@ -225,7 +252,8 @@ def accepted_arguments(
 
 
 def _check_classes(part: SampleSet, how: Measurement, name: str) -> None:
-    if part.given is None or part.given.is_floating_point():
+    named = how.loss in (None, "cross-entropy")
+    if part.given is None or part.given.is_floating_point() or not named:
         return
     classes = part.given[part.given != how.arguments.ignore_index]
     if classes.numel() and int(classes.min()) < 0:

@@ -1,6 +1,7 @@
 """Networks of a study: from files, or trained by its own function; what former names say."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -147,6 +148,7 @@ def codes():
     return found
 
 
+@pytest.mark.more
 def test_an_edit_reaches_exactly_the_jobs_that_use_it(study):
     Path("other.py").write_text("def train(lr, width, seed):\n    return {}\n")
     declare("mine-loop", {**LOOP, "train": "other:train", "data": "digits"})
@@ -169,6 +171,7 @@ def test_an_edit_reaches_exactly_the_jobs_that_use_it(study):
     assert lr == {"train", "geometry", "hessian", "table"}
 
 
+@pytest.mark.more
 def test_an_outcome_is_part_of_the_table_alone(study):
     assert (
         main(["run", "mine-loop", "lr0.5-width4-s0", "lr0.5-width4-s1", "--family", "geometry"])
@@ -241,6 +244,7 @@ def test_a_folder_that_is_no_study_has_no_such_experiment(study):
         plan.read_experiment(study / "experiments/mine-loop.yaml", "demo", None)
 
 
+@pytest.mark.more
 def test_what_does_not_fit_or_returns_something_else_loses_nothing(study, capsys):
     declare("mine-loop", {**LOOP, "settings": {"lr": [0.1, 2.0], "width": [4]}, "exclude": []})
     packs = ["lr0.1-width4-s0", "lr2.0-width4-s0"]
@@ -255,6 +259,7 @@ def test_what_does_not_fit_or_returns_something_else_loses_nothing(study, capsys
     assert "lr0.1-width4-s0.pt does not fit mine:build" in capsys.readouterr().err
 
 
+@pytest.mark.more
 def test_former_kinds_and_keys_are_read_with_a_sentence_that_says_the_present_ones(study):
     """In two ways: a loop as it was, and a zoo whose sections moved."""
     present, planned_ = {**LOOP}, planned().experiment("mine-loop")
@@ -274,3 +279,43 @@ def test_former_kinds_and_keys_are_read_with_a_sentence_that_says_the_present_on
     declare("mine-zoo", {**before, "adaptive": {"outputs": "sigmoid", "rho": 0.2}})
     with pytest.warns(FutureWarning, match="stand under measure"):
         assert planned().experiment("mine-zoo") == now
+
+
+def replaced(path):
+    """Put another file in the place of one: of equal size, and with an older date."""
+    content = Path(path).read_bytes()
+    Path(path).write_bytes(content.replace(b"Tanh", b"GELU").replace(b"12", b"21"))
+    assert Path(path).read_bytes() != content
+    os.utime(path, (0, 0))
+
+
+PLACES = {  # the experiments and networks that are measured again
+    "data.npz": {"mine-files a", "mine-files b"},
+    "checkpoints/a.pt": {"mine-files a", "mine-images a"},
+    "images/cat/0.png": {"mine-images a", "mine-images b"},
+    "mine.py": {f"mine-{kind} {name}" for kind in ("files", "images") for name in "ab"},
+}
+
+
+def test_what_is_replaced_by_something_older_of_equal_size_is_measured_again(study):
+    for place in {*PLACES, "checkpoints/b.pt"} - {"mine.py"}:
+        Path(place).parent.mkdir(parents=True, exist_ok=True)
+        Path(place).write_bytes(b"12")
+    measure = {**MEASURE, "families": ["geometry"]}
+    for kind, data in (("files", "data.npz"), ("images", "images")):
+        declare(f"mine-{kind}", {**FILES, "runs": None, "data": data, "measure": measure})
+    before = {name: code for name, code in codes().items() if "loop" not in name}
+    for place, right in PLACES.items():
+        replaced(place)
+        after = codes()
+        changed = {name for name in before if before[name] != after[name]}
+        before = {name: after[name] for name in before}
+        assert {" ".join(name.split()[::2]) for name in changed} == right
+
+
+def test_a_name_that_snakemake_would_read_otherwise_is_refused(study):
+    Path("checkpoints").mkdir()
+    Path("checkpoints/c{1}.pt").write_bytes(b"")
+    declare("mine-files", {**FILES, "runs": None})
+    with pytest.raises(plan.PlanError, match="braces"):
+        planned()

@@ -1,0 +1,65 @@
+"""Hashes of files and folders: results depend on content, not on dates.
+
+A file may be replaced by an older one, or by one of equal size: `cp -p`, `rsync -a` and archives
+keep dates. The hashes of large files are kept beside Snakemake's records, by what the system says
+of a file, of which the time of the last change cannot be set.
+"""
+
+import atexit
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+
+KEPT = Path(".snakemake", "flatlab-contents.json")
+RECENT = 2e9
+"""Nanoseconds in which a file may change twice without another time."""
+
+
+def content_of(path: str | Path) -> str:
+    """A hash of a file, or of the names and the content of all files in a folder.
+
+    Hidden files do not count.
+    """
+    path = Path(path)
+    if path.is_dir():
+        inside = sorted((file.relative_to(path), file) for file in path.rglob("*"))
+        shown = [(name, file) for name, file in inside if not f"/{name}".count("/.")]
+        lines = [f"{name.as_posix()} {content_of(file)}" for name, file in shown if file.is_file()]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+    about, key = path.stat(), os.path.abspath(path)
+    now = [about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino]
+    if (known := _kept().get(key)) and known[1:] == now:
+        return str(known[0])
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    if time.time_ns() - about.st_ctime_ns > RECENT:
+        _kept()[key] = [found, *now]
+    return found
+
+
+@functools.cache
+def _kept() -> dict[str, list[str | int]]:
+    """Hashes with size, times and number of their files, which are written when Python ends."""
+    kept, place = _read(), KEPT.absolute()
+    before = dict(kept)
+
+    def write() -> None:
+        if kept != before and place.parent.is_dir():
+            part = place.with_suffix(f".{os.getpid()}")
+            with contextlib.suppress(OSError):
+                part.write_text(json.dumps({**_read(place), **kept}))
+                os.replace(part, place)
+
+    atexit.register(write)
+    return kept
+
+
+def _read(place: Path = KEPT) -> dict[str, list[str | int]]:
+    with contextlib.suppress(OSError, ValueError):
+        found = json.loads(place.read_text())
+        return found if isinstance(found, dict) else {}
+    return {}
