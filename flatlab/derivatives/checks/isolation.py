@@ -107,7 +107,7 @@ def _of_tensor(tensor: Tensor) -> Callable[[], None]:
     def undo() -> None:
         if tensor.shape != before.shape or tensor.dtype != before.dtype:
             tensor.data = before
-        elif not same(tensor, before):
+        elif not _same(tensor, before):
             tensor.detach().copy_(before)
         if tensor.requires_grad != required:
             tensor.requires_grad_(required)
@@ -117,13 +117,12 @@ def _of_tensor(tensor: Tensor) -> Callable[[], None]:
     return undo
 
 
-def same(first: Tensor, second: Tensor) -> bool:
-    """Whether two tensors have the same numbers."""
+def _same(first: Tensor, second: Tensor) -> bool:
+    """Whether two tensors have the same numbers, bit for bit."""
     if first.layout != torch.strided:
-        return same(first.detach().to_dense(), second.to_dense())
-    return torch.equal(first, second) or bool(
-        torch.isclose(first, second, 0, 0, equal_nan=True).all()
-    )
+        first, second = first.detach().to_dense(), second.to_dense()
+    flat = (t.detach().resolve_conj().contiguous().reshape(-1) for t in (first, second))
+    return torch.equal(*(each.view(torch.uint8) for each in flat))
 
 
 def _of_generator(generator: Any) -> Callable[[], object]:
