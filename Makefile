@@ -1,7 +1,8 @@
 # make        set up an isolated environment and run the main job: chen2026 on digits, figures with verdicts
 # make papers the same for all papers
-# make test   set up or reuse it and run the tests: 13 minutes on two idle cores
-# make test-all  these and the long ones: random kills, further variants, and a real Slurm where one can be started
+# make test   for everyone: set up or reuse it and ask one case of every question; 4 minutes on two idle cores
+# make test-full  before a change is merged: these and all further cases; 14 minutes (CI does it in two parts)
+# make test-all  before a release: these and the long ones: random kills, and a real Slurm where one can be started
 # make lint   formatting, types, import rules, workflow lint, prose, and how much there is
 # make bench  what is fast, as ratios measured in one run
 # make peers  what other libraries do, tried; installs those of envs/bench.in, with which `make bench` then compares as well
@@ -24,7 +25,7 @@ CLUSTER := $(ENV)/cluster
 PEERS := $(ENV)/bench
 endif
 
-.PHONY: all papers test test-all cluster faults lint bench peers gpu site lock format
+.PHONY: all papers test test-full test-all cluster faults lint bench peers gpu site lock format
 all: $(READY)
 	@$(PYTHON) -m snakemake --logger flatlab
 	@$(PYTHON) -m flatlab summary
@@ -35,6 +36,9 @@ papers: $(READY)
 
 test: $(READY)
 	@$(PYTHON) -m pytest -n 2 --dist worksteal
+
+test-full: $(READY)
+	@$(PYTHON) -m pytest -n 2 --dist worksteal -m "not cluster and not long"
 
 test-all: $(CLUSTER)
 	@$(PYTHON) -m pytest -n 2 --dist worksteal -m "not cluster"

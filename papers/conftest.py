@@ -1,4 +1,4 @@
-"""What tests of the papers share: modules of studies can be imported, and fixtures of tests/."""
+"""What tests of the papers share with tests/: modules of studies, fixtures and which are quick."""
 
 import flatlab.core.studies  # noqa: F401
-from tests.conftest import mlp, normal, stripes  # noqa: F401
+from tests.conftest import mlp, normal, pytest_collection_modifyitems, stripes  # noqa: F401

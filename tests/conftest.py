@@ -1,4 +1,7 @@
-"""Small networks, their inputs and a made-up data set. torch is imported where it is used alone."""
+"""Which cases `make test` asks; small networks, their inputs and a made-up data set.
+
+torch is imported only where it is used.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import flatlab.core.studies  # noqa: F401 - finds the modules of papers
 
@@ -16,6 +20,55 @@ for library in ("OMP", "MKL", "OPENBLAS"):
 
 
 PAPERS = Path(__file__).resolve().parents[1] / "papers"
+
+
+def pytest_configure(config):
+    """Draw few networks for each law where `make test` leaves further cases out."""
+    if "not more" in config.option.markexpr:
+        settings.register_profile("quick", max_examples=8)
+        settings.load_profile("quick")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark as `more` the cases of a test that repeat its question, which `make test` leaves out.
+
+    Of a product of parametrizations it asks each value once. `first(n)` on a test, a class or a
+    file leaves its first n cases, `every(n)` every n-th of them.
+    """
+    tests = {}
+    for item in items:
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in tests.values():
+        asked = _each_value_once([case for case in cases if not case.get_closest_marker("long")])
+        if first := cases[0].get_closest_marker("first"):
+            asked = asked[: first.args[0]]
+        if every := cases[0].get_closest_marker("every"):
+            asked = asked[:: every.args[0]]
+        for case in cases:
+            if case not in asked:
+                case.add_marker("more")
+    # Runs of Snakemake take longest: what is left when they are done is short, and is shared out.
+    items.sort(key=lambda item: not item.get_closest_marker("workflow"))
+
+
+def _each_value_once(cases):
+    """Cases with every value of each parametrization, the diagonal of the product first."""
+    if not all(hasattr(case, "callspec") for case in cases):
+        return cases
+    values = {case: [*enumerate(case.callspec._idlist)] for case in cases}
+    orders = [[*dict.fromkeys(axis)] for axis in zip(*values.values(), strict=True)]
+
+    def off_diagonal(case):
+        places = [order.index(v) for order, v in zip(orders, values[case], strict=True)]
+        return any(p != max(places) % len(o) for p, o in zip(places, orders, strict=True))
+
+    asked, seen = [], set()
+    for case in sorted(cases, key=off_diagonal):
+        if not seen >= {*values[case]}:
+            asked.append(case)
+            seen |= {*values[case]}
+    return asked
 
 
 @pytest.fixture

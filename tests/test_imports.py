@@ -41,12 +41,14 @@ def test_planning_needs_neither_numbers_nor_pictures_nor_snakemake():
     assert not loaded & heavy
 
 
+@pytest.mark.more
 def test_storing_drawing_and_verifying_do_not_need_torch():
     loaded = loaded_after_importing(*filter(importlib.util.find_spec, LIGHT))
     assert {"flatlab", "numpy", "xarray"} <= loaded
     assert not loaded & {"torch", "torchvision", "snakemake", "matplotlib", "seaborn"}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("module", ["flatlab.lab.train", "flatlab.families"])
 def test_training_and_measuring_do_not_need_pictures(module):
     """And the check above sees torch where it is."""

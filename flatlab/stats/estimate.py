@@ -105,6 +105,7 @@ class Estimate:
     strata: of the units, (units).
     n: the number of networks, or of whatever else is counted.
     on_z: whether it is a correlation, on Fisher's scale.
+    shown: the number itself, if z is that of a shrunk one.
     unit_variance_factor: as for `spread`.
     estimand: which of several numbers called `name` it is.
     alternatives: the others, by their estimands.
@@ -118,6 +119,7 @@ class Estimate:
     strata: Strata
     n: int
     on_z: bool = False
+    shown: float | None = None
     unit_variance_factor: bool = False
     estimand: str = ""
     alternatives: Mapping[str, "Estimate"] = field(default_factory=dict)
@@ -127,6 +129,8 @@ class Estimate:
     @property
     def value(self) -> float:
         """The number itself."""
+        if self.shown is not None:
+            return self.shown
         return float(np.tanh(self.point)) if self.on_z else self.point
 
     def interval(self) -> tuple[float, float]:
@@ -137,7 +141,7 @@ class Estimate:
         low, high = np.tanh(ends) if self.on_z else ends
         return float(low), float(high)
 
-    def called(self, name: str) -> "Estimate":
+    def labelled(self, name: str) -> "Estimate":
         """The same by another name."""
         return replace(self, name=name)
 
@@ -146,6 +150,7 @@ class Estimate:
             self,
             name=f"-{self.name}",
             point=-self.point,
+            shown=None if self.shown is None else -self.shown,
             jackknife_values=-self.jackknife_values,
             alternatives={kind: -other for kind, other in self.alternatives.items()},
         )
@@ -165,6 +170,7 @@ class Estimate:
             point=self.point - other.point,
             jackknife_values=self.jackknife_values - other.jackknife_values,
             on_z=False,
+            shown=None,
             alternatives={
                 kind: self.alternatives[kind] - other.alternatives[kind] for kind in shared
             },

@@ -14,6 +14,7 @@ networks vary by chance, is one stratum, with the usual f = (n - 1) / n.
 
 import functools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -99,7 +100,7 @@ class Ranks:
     def tau(self, x: str, y: str) -> Estimate:
         """One coefficient with its interval."""
         a, b = (self.names.index(name) for name in (x, y))
-        return self._estimate(f"tau({x}, {y})", self._on_z[:, a, b], x, y)
+        return self._estimate(f"tau({x}, {y})", self.taus[0, a, b], self._on_z[:, a, b], x, y)
 
     def partial(self, x: str, y: str, *adjusting: str) -> Estimate:
         """Kendall's partial tau, given other quantities: Pearson's, of the signs of the pairs.
@@ -115,7 +116,7 @@ class Ranks:
         inverse = np.linalg.inv(part)
         partial = -inverse[:, 0, 1] / np.sqrt(inverse[:, 0, 0] * inverse[:, 1, 1])
         pairs = _and_without(self._count)[:, places[0], places[1]]
-        return self._estimate(name, self._z_of(partial, pairs), x, y, *adjusting)
+        return self._estimate(name, partial[0], self._z_of(partial, pairs), x, y, *adjusting)
 
     def effective_rank(self) -> Estimate:
         """1 over the mean squared tau of all with all: of how many quantities they seem to consist.
@@ -145,7 +146,7 @@ class Ranks:
         low, high = limits(one, many, self.strata, unit_variance_factor=True, tail=tail)
         return self.taus[0], np.tanh(low), np.tanh(high)
 
-    def _estimate(self, name: str, z: Array, *used: str) -> Estimate:
+    def _estimate(self, name: str, tau: float, z: Array, *used: str) -> Estimate:
         whole = self.finite[[self.names.index(each) for each in used]].all(axis=0)
         n = int((whole & self._count.any(axis=(1, 2))).sum())
         if not np.isfinite(z[0]):
@@ -158,6 +159,7 @@ class Ranks:
             self.strata,
             n,
             on_z=True,
+            shown=float(tau),
             unit_variance_factor=unit_variance_factor,
         )
 
@@ -173,9 +175,9 @@ def granulated(name: str, taus: Sequence[Estimate]) -> Estimate:
     points = fisher(np.mean([np.tanh(tau.point) for tau in taus]))
     jackknife_values = fisher(np.mean([np.tanh(tau.jackknife_values) for tau in taus], axis=0))
     strata, n = taus[0].strata, min(tau.n for tau in taus)
-    return Estimate(
-        name, float(points), jackknife_values, strata, n, on_z=True, unit_variance_factor=True
-    )
+    shown = float(np.mean([tau.value for tau in taus]))
+    how: Any = {"on_z": True, "shown": shown, "unit_variance_factor": True}
+    return Estimate(name, float(points), jackknife_values, strata, n, **how)
 
 
 def sign_error(x: Array, y: Array, pairs: Pairs) -> float:

@@ -1,8 +1,5 @@
 """`python -m benchmarks.gpu`, without a GPU: every row is reported, and so is every failure."""
 
-import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -81,64 +78,6 @@ def test_a_part_that_fails_is_reported_and_the_others_go_on(monkeypatch, capsys)
     assert gpu.main(["--fake"]) == 0
 
 
-def test_parts_are_chosen_by_name(capsys):
-    assert gpu.main(["--fake", "--parts", "limits"]) == 0
-    said = capsys.readouterr().out
-    assert "limits of the machine: " in said
-    assert "perceptrons, float32: " not in said
-    with pytest.raises(SystemExit):
-        gpu.main(["--fake", "--parts", "limit of"])
-    assert "no part has 'limit of' in its name; they are: limits" in capsys.readouterr().err
-
-
-def test_the_report_is_written_after_each_part(tmp_path):
-    report = Report(MACHINE, tmp_path / "new" / "nvidia-h200")
-    written = report.path.with_suffix(".md")
-    seen = []
-
-    def look():
-        seen.append(written.read_text())
-        return ""
-
-    gpu.run(report, {"first": look, "second": broken, "third": look}, budget_s=1e3)
-    assert "Not run: first; second; third." in seen[0]
-    assert "Not run: third." in seen[1]
-    assert "the cable is broken" in seen[1]
-    assert "Not run" not in written.read_text()
-    content = json.loads(report.path.with_suffix(".json").read_text())
-    assert content["machine"] == MACHINE
-    assert list(content["failed"]) == ["second"]
-    assert content["left"] == []
-
-
-def test_without_time_parts_are_named_and_profiles_come_first(tmp_path, monkeypatch):
-    ran = []
-    monkeypatch.setattr(gpu.time, "monotonic", lambda: 70.0 * len(ran))
-    names = ("first", "rows", f"{gpu.PROFILE}first", f"{gpu.PROFILE}rows")
-    parts = {name: lambda name=name: ran.append(name) for name in names}
-    report = Report(MACHINE, tmp_path / "report")
-    gpu.run(report, parts, budget_s=100)  # a third of it is kept for profiles
-    assert ran == ["first", f"{gpu.PROFILE}first"]
-    assert f"Not run: rows; {gpu.PROFILE}rows." in (tmp_path / "report.md").read_text()
-
-
-def test_what_is_slower_than_is_to_be_reached_has_its_kernels_in_the_report():
-    report = Report(MACHINE, Path("unused"))
-    kernels = [{"name": f"sgemm | {n} {'x' * 200}", "calls": 4, "us": 30.0 - n} for n in range(12)]
-    row = {"precision": "float64", "variant": "", "us": 2e5, "reach_us": 1.5e5}
-    report.add("geometry", row)
-    report.profile("geometry, float64", kernels, row)
-    report.profile("quick", kernels, {**row, "us": 1e5})
-    text = report.text()
-    assert "0 of 1 rows" in text
-    assert "no, 1.33 times it" in text
-    assert "quick" not in text
-    table = text.partition("## What takes the time: geometry, float64")[2].splitlines()
-    assert len([line for line in table if "sgemm" in line]) == 10
-    assert all(line.replace(r"\|", "").count("|") == 5 for line in table if "sgemm" in line)
-    assert max(map(len, table)) < 140
-
-
 def test_the_limit_of_a_step_is_that_of_its_bytes_and_operations():
     model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
     work = work_of(model, (3,))
@@ -155,13 +94,3 @@ def test_the_limit_of_a_step_is_that_of_its_bytes_and_operations():
     assert report.limit(least, "float32")["limit_us"] == pytest.approx(1e3 * least.bytes)
     assert report.limit(least, "float64")["limit_by"] == "operations"
     assert "limit_us" not in report.limit(least, "tf32")
-
-
-@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
-def test_make_gpu_says_in_one_sentence_that_there_is_no_gpu():
-    hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    command = ["make", "-s", "gpu", f"PYTHON={sys.executable}"]
-    done = subprocess.run(command, cwd=ROOT, env=hidden, capture_output=True, text=True)
-    assert done.returncode != 0
-    assert done.stdout == ""
-    assert done.stderr.splitlines()[0] == gpu.NO_GPU

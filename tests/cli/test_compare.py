@@ -52,6 +52,7 @@ def in_project(project):
     """All of it is asked in a project folder."""
 
 
+@pytest.mark.more
 def test_only_a_verdict_that_turns_into_its_opposite_is_an_error_status(printed):
     turned = {}
     for a, b in itertools.product(OUTCOMES, repeat=2):
@@ -143,6 +144,7 @@ def recorded(folder, code):
             store.save_json(record, {**about, "versions": {}})
 
 
+@pytest.mark.more
 def test_other_code_is_said_where_both_have_records(printed):
     same, other = "no experiment differs", "mlp-grid differs in code (accuracy+geometry)\n"
     write("a")

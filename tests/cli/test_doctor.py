@@ -92,6 +92,7 @@ def test_packages_are_compared_with_what_is_asked_for_and_with_the_lock(checkout
     assert said("Python")[0] == "broken"
 
 
+@pytest.mark.more
 def test_a_gpu_works_if_torch_sees_it(checkout, monkeypatch):
     assert said("GPU")[0] == "-"
     Path("config.yaml").write_text("device: cuda\n")
@@ -108,6 +109,7 @@ def test_a_gpu_works_if_torch_sees_it(checkout, monkeypatch):
     assert said("GPU")[1].startswith("nvidia-smi lists none")
 
 
+@pytest.mark.more
 def test_data_sets_are_found_where_flatlab_looks(checkout, monkeypatch):
     assert said("data") == ("ok", "none in data; config.yaml needs no other")
     folder = checkout / "elsewhere"
@@ -128,6 +130,7 @@ def test_the_names_of_data_sets_are_torchvisions():
     assert names <= {name for name, _ in datasets.FashionMNIST.resources}
 
 
+@pytest.mark.more
 def test_it_starts_where_packages_are_missing(checkout):
     """Other commands name the package; this one runs."""
     code = "import sys; sys.modules.update(numpy=None, xarray=None, joblib=None, psutil=None)\n"

@@ -156,6 +156,7 @@ def test_the_networks_of_a_zoo_are_trained_for_it_and_measured_as_a_zoo(chosen, 
     assert forecast.recorded(chosen, ["demo"], ["small-zoo"]) == {}
 
 
+@pytest.mark.more
 def test_of_measured_packs_nothing_is_left_whatever_they_lack(project):
     """Neither their training, whose weights are gone, nor a family that they may lack."""
     whole = plan.Plan({"scale": "paper"}).experiment("mlp-grid")
@@ -171,6 +172,7 @@ def test_of_measured_packs_nothing_is_left_whatever_they_lack(project):
     assert counted == {kind: (0, count) for kind, count in done.items()}
 
 
+@pytest.mark.more
 def test_figures_papers_and_experiments_are_estimated_by_name(chosen, printed, refusal):
     """What nobody has timed is said."""
     jobs = len(list(forecast.jobs_of(chosen, "demo")))

@@ -202,6 +202,7 @@ def test_distances_from_the_weights_before_training(weights, reported):
     assert found == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.more
 def test_a_network_in_a_file_of_torch_is_measured(printed, refusal):
     torch.save(network().state_dict(), "w.pt")
     command = ["measure", "w.pt", *MODEL, "--samples", "5"]

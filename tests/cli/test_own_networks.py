@@ -66,9 +66,10 @@ def table(here):
     return store.load_dataset("table.zarr.zip")
 
 
+@pytest.mark.more
 def test_every_command_of_the_page_writes_what_it_says(folder):
     pictures = ["pairs.png", "sweep.png", "forest.pdf", "layers.svg"]
-    pictures += [f"table-matrix.{ending}" for ending in ("pdf", "svg", "png", "csv")]
+    pictures += [f"table-matrix.{ending}" for ending in ("pdf", "svg", "png", "csv", "txt")]
     for name in [*pictures, "table.csv", "correlations.csv"]:
         assert (folder / name).stat().st_size > 500, name
     assert not (folder / "table.zarr.zip.unfinished").exists()
@@ -151,6 +152,7 @@ def test_networks_without_a_partner_are_counted_and_few_have_no_interval(table):
     assert set(estimate.alternatives) == {"within settings", "adjusted for the training loss"}
 
 
+@pytest.mark.more
 def test_a_stopped_table_goes_on_where_it_stopped(here, monkeypatch):
     measured, limit = [], 3
     original = Measurer.values
@@ -196,6 +198,7 @@ def test_a_wrong_table_of_runs_is_told_in_a_sentence(here, refusal, change, sent
 TABLE = "table checkpoints/*.pt --model mine:build"
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [

@@ -121,6 +121,7 @@ def test_landscapes_and_barriers_are_drawn_from_files(drawn):
     drawn("barriers", pairs=flatlab.barriers(networks, X, CLASSES, points=5, **LOSS))
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("names", [[], ["loss"]])
 def test_a_run_is_drawn(names, tmp_path, monkeypatch, printed):
     monkeypatch.chdir(tmp_path)

@@ -54,6 +54,7 @@ def dates():
     return {path: path.stat().st_mtime_ns for path in Path("results").rglob("*")}
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("key", ["representativeness", "small-zoo"])
 def test_experiments_of_every_kind_are_computed_once(key, small, capfd):
     assert main(["run", key]) == 0
@@ -79,6 +80,7 @@ def test_a_zoo_trains_the_grid_that_it_names(small):
     assert [path.name for path in measured] == ["1.zarr.zip"]
 
 
+@pytest.mark.more
 def test_results_name_the_commit_of_the_folder_and_whether_files_differ_from_it(small):
     def git(*arguments):
         author = ("-c", "user.name=a", "-c", "user.email=a@b")
@@ -100,6 +102,7 @@ def test_results_name_the_commit_of_the_folder_and_whether_files_differ_from_it(
     assert recorded() == git("rev-parse", "HEAD") + "-dirty"
 
 
+@pytest.mark.more
 def test_networks_that_are_trained_again_are_measured_again(small, capfd):
     """What is measured already does not limit what is run."""
     Path("config.yaml").write_text("packs: measured\n")
@@ -115,6 +118,7 @@ def test_networks_that_are_trained_again_are_measured_again(small, capfd):
     assert report.stat().st_mtime_ns > before
 
 
+@pytest.mark.more
 def test_what_is_there_is_not_made_again_unless_code_or_settings_changed(small, capfd, monkeypatch):
     trained = {f"{PACK}{end}" for end in (".safetensors", ".dense.safetensors", ".curves.zarr.zip")}
 
@@ -146,6 +150,7 @@ def test_what_is_there_is_not_made_again_unless_code_or_settings_changed(small, 
     fingerprints.fingerprint.cache_clear()
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [

@@ -67,6 +67,7 @@ LISTED = {
 }
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("arguments", LISTED)
 def test_experiments_lists_what_each_has_at_a_scale_and_the_keys_of_each_kind(
     arguments, project, printed
@@ -76,6 +77,7 @@ def test_experiments_lists_what_each_has_at_a_scale_and_the_keys_of_each_kind(
         assert (part.lstrip("!") in text) != part.startswith("!"), part
 
 
+@pytest.mark.more
 def test_figures_lists_every_figure_and_table_of_the_papers_with_its_state(project, printed):
     """78 of them: 11, 8, 34, 6 and 19."""
     write_verdicts(DEMO, verdicts("chen2026_figH8"), picture=True)
@@ -125,6 +127,7 @@ def test_the_summary_of_a_figure_or_a_paper_has_its_claims(project, printed):
     assert printed("summary", "chen2026") == text
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
@@ -151,6 +154,7 @@ def test_an_unknown_key_of_the_configuration_is_a_sentence(command, project, ref
     assert refusal(*command.split()).startswith(sentence)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("name", "lacking"),
     [

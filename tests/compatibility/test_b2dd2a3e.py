@@ -141,6 +141,7 @@ def test_its_snakefile_finds_the_workflow(study):
     assert names["flatlab.plan.studies"] == "flatlab.core.studies"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("key", "pack"),
     [

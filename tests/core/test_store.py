@@ -42,6 +42,7 @@ def test_a_dataset_comes_back_as_it_was(tmp_path):
     assert list(back.data_vars) == ["count", "flag", "mls"]
 
 
+@pytest.mark.more
 def test_equal_content_gives_equal_bytes_in_every_process(tmp_path):
     """Also where the hashes of strings differ, which is what sets and dictionaries hang on."""
     code = (

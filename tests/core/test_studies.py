@@ -63,6 +63,7 @@ def codes(study):
     return json.loads(done.stdout)
 
 
+@pytest.mark.more
 def test_an_edit_in_the_study_changes_exactly_what_uses_it(study):
     before = codes(study)
 

@@ -257,6 +257,7 @@ def test_an_archive_that_does_not_fit_onto_the_disk_is_refused(ending, pets, tmp
     assert sum(path.stat().st_size for path in tmp_path.glob("flatlab-*/**/*.png")) < 50_000
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_truncated_archive_is_named_wherever_it_ends(ending, pets, tmp_path):
     archive = pack(pets, tmp_path / f"pets{ending}")
@@ -296,6 +297,7 @@ def test_an_altered_archive_is_named(ending, place, reason, pets, tmp_path):
     assert f"{archive} cannot be unpacked ({reason}" in refusal(archive)
 
 
+@pytest.mark.more
 def test_what_follows_the_end_of_an_archive_is_not_held_in_memory(tmp_path):
     archive = pack(write(tmp_path / "animals"), tmp_path / "animals.tar.gz")
     with gzip.open(archive, "ab", compresslevel=1) as file:

@@ -64,6 +64,7 @@ def one_hot(count=SAMPLES, width=WIDTHS[-1]):
     return nn.functional.one_hot(torch.arange(count) % width, width).double()
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 @pytest.mark.parametrize("sizes", [[SAMPLES], [4, 4, 1]])
 def test_products_are_those_of_the_whole_matrices(activation, sizes, loss, mlp, normal):
@@ -148,6 +149,7 @@ class OfTheBatch(nn.Module):
         return centred / (centred.square().mean(0) + self.eps).sqrt() * self.weight + self.bias
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("mode", ["train", "eval"])
 def test_batch_norm_is_that_of_the_samples_or_the_running_one_as_asked(mode, normal):
     """With all samples as one batch, whatever batch_size says; the network stays as it was."""
@@ -225,6 +227,7 @@ def test_a_warm_start_finds_an_eigenvalue_that_has_overtaken_the_largest(normal)
         assert found.value == pytest.approx(largest, rel=RESIDUAL)
 
 
+@pytest.mark.more
 def test_a_grid_measures_with_warm_starts():
     """The memory is that of one run and one sample set."""
     raw = images((8, 8))

@@ -142,6 +142,7 @@ def test_the_derivatives_of_a_large_network_are_compared_on_one_sample(monkeypat
     refused("layer '1' (Activation)", measured, wrong, *samples(), "hessian")
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("function", [OnceDifferentiable.apply, WrongTwice.apply])
 def test_second_derivatives_that_are_wrong_or_missing_are_differences_of_gradients(function, dtype):
@@ -171,6 +172,7 @@ def test_relative_flatness_behind_such_a_layer_is_refused_by_name():
     assert last["kappa_trace"].values[-1] == right["kappa_trace"].values[-1]
 
 
+@pytest.mark.more
 def test_a_sample_at_a_kink_is_no_error():
     """Every unit of the first layer is exactly at its kink for a sample of zeros."""
     model = nn.Sequential(nn.Linear(6, 5, bias=False), nn.ReLU(), nn.Linear(5, 3)).double()
@@ -202,6 +204,7 @@ def test_without_differences_that_settle_there_is_no_eigenvalue():
     refused(["cannot be replaced by", "layer '1' (Hardsigmoid)"], measured, model, x, y, "hessian")
 
 
+@pytest.mark.first(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("wrap", [nn.utils.parametrizations.weight_norm, nn.utils.weight_norm])
 def test_weight_normalization_is_measured_rightly(wrap):
@@ -259,6 +262,7 @@ class AtKinks(nn.Module):
         return (x + self.last(self.first(x).relu())).relu()
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("outputs", [1, 3, 40])
 def test_many_kinks_whose_jumps_cancel_are_not_called_wrong(outputs):
     kinds = ("gradient", "hessian", "gauss-newton", "inputs")

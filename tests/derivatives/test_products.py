@@ -77,6 +77,7 @@ def test_products_are_those_of_torch(convolution, norm):
     agree(*convolutional(convolution, norm))
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", ["lenet", "vgg", "resnet", "preact-resnet", "simple-vit"])
 def test_products_of_architectures_whole_in_batches_and_in_part(name):
     model, x, _ = small(name)
@@ -147,6 +148,7 @@ def rows_agree(name, model, batches, loss):
     return rows
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("matrix", MATRICES)
 @pytest.mark.parametrize("name", ["mlp-tanh", "lenet", "vgg", "resnet"])
 def test_rows_are_those_of_the_matrix_whole_in_batches_and_in_part(name, matrix):
@@ -311,6 +313,7 @@ def test_what_autograd_keeps_is_counted_once(network):
     assert held_while(lambda: None) == 0
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("family", ["hessian", "spectrum"])
 def test_curvature_takes_as_many_samples_as_fit(network, monkeypatch, family):
     x, y = torch.randn(40, 20, dtype=torch.float64), torch.arange(40) % 3

@@ -48,6 +48,7 @@ def matrix_of(values, seed=0):
     return basis @ torch.diag(torch.tensor(values, dtype=torch.float64)) @ basis.T
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", SOME)
 def test_of_100_seeds_99_traces_lie_within_four_standard_errors(name):
     """Of all parameters and of each one, by both ways."""

@@ -125,6 +125,7 @@ CASES = {
 }
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", CASES)
 def test_norms_of_weights_are_computed_once_for_all_sample_sets_of_a_network(name, monkeypatch):
     """And anew for the next weights, which are loaded into the same tensors."""

@@ -169,6 +169,7 @@ def test_there_are_enough_of_them():
     assert len(CASES) >= 80
 
 
+@pytest.mark.first(8)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CASES)
 def test_eigenvalues_and_traces_are_those_of_differences(name):

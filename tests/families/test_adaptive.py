@@ -61,6 +61,7 @@ def test_a_quadratic_loss_has_the_trace_at_any_rho_within_the_stated_error(norma
     assert np.max(np.abs(scores)) < 4.5
 
 
+@pytest.mark.more
 def test_random_signs_are_unbiased_within_the_stated_error(mlp, normal):
     scores = []
     for seed in range(60):
@@ -93,6 +94,7 @@ def test_traces_and_norms_are_those_of_geometry(mlp, normal):
         assert f"{name}_error" not in both
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_finite_rho_is_that_of_plain_sampling(mlp, normal, seed):
     """With a sigmoid and one-hot targets, against draws one by one, without antithetic ones."""
@@ -119,6 +121,7 @@ def test_finite_rho_is_that_of_plain_sampling(mlp, normal, seed):
     assert abs(float(report.adaptive_sharpness) - brute) < 4 * error
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_small_rho_gives_the_hessian_and_not_its_gauss_newton_part(mlp, normal, seed):
     model = nn.Sequential(mlp((3, 4, 2), seed=seed, activation="tanh"), nn.Sigmoid())
@@ -207,6 +210,7 @@ TIMM = {
 }
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", TIMM)
 def test_networks_of_timm_as_they_are(name, normal):
     import timm

@@ -50,6 +50,7 @@ def normalized(model, inputs, layer):
     return model
 
 
+@pytest.mark.first(8)
 @pytest.mark.parametrize(("name", "loss"), CASES)
 def test_every_layer_has_what_its_hessian_says(name, loss):
     """As it is and normalized, in float64 and in float32."""
@@ -75,6 +76,7 @@ TRACED = [case for case in CASES if case.values[0] != "timm"]
 """Which has too many parameters to be differentiated twice one by one."""
 
 
+@pytest.mark.first(8)
 @pytest.mark.parametrize(("name", "loss"), TRACED)
 def test_exact_traces_are_those_of_the_hessian(name, loss):
     """Of the weights of each layer, convolutions included, and of all parameters."""
@@ -341,6 +343,7 @@ def test_traces_reach_the_accuracy_and_lie_within_four_standard_errors(name, los
     assert report.attrs["hessian_probes"] >= 30
 
 
+@pytest.mark.more
 def test_traces_of_sequences_are_of_the_mean_loss_over_tokens():
     model, tokens = networks.transformer(samples=2)
     classes = tokens.roll(1, 1)

@@ -99,6 +99,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.more
 def test_training_and_measuring_have_the_precision_they_ask_for_and_leave_flags_alone():
     """Each in a process of its own: a use of the new flags cannot be taken back."""
     command = [sys.executable, "-c", PRECISION, json.dumps(CHANGES)]

@@ -248,12 +248,11 @@ def flat(gradients):
     return torch.cat([gradient.flatten() for gradient in gradients])
 
 
-OTHERS = [(name, "cross-entropy") for name in ("vgg", "resnet", "simple-vit")]
-
-
-@pytest.mark.parametrize(("name", "loss"), [*(("lenet", loss) for loss in LOSSES), *OTHERS])
-def test_lambda_max_is_that_of_the_whole_hessian(name, loss):
-    model, inputs, labels = small(name)
+@pytest.mark.first(2)
+@pytest.mark.parametrize("name", ["lenet", "vgg", "resnet", "simple-vit"])
+def test_lambda_max_is_that_of_the_whole_hessian(name):
+    """With other losses: derivatives/test_curvature.py, of perceptrons."""
+    (model, inputs, labels), loss = small(name), "cross-entropy"
     targets, chosen = targets_for(loss, labels), loss_of(LOSSES[loss])
     theta = [p for p in model.parameters() if p.requires_grad]
     with sdpa_kernel(SDPBackend.MATH):

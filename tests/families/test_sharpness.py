@@ -143,6 +143,7 @@ def test_worst_cases_of_a_linear_regression_that_fits_its_data(normal):
     assert found.item() == pytest.approx(exact, rel=1e-5)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("norm", "factor"), [("l2", 1 / 2), ("linf", 1 / 6)])
 def test_averages_of_a_linear_regression_are_within_four_standard_errors(normal, norm, factor):
     """The closed form holds at every radius; at least 99 of 100 seeds."""
@@ -170,6 +171,7 @@ def test_cross_entropy_of_normalized_logits_has_its_range():
     assert gradient.isfinite().all()
 
 
+@pytest.mark.more
 def test_twenty_steps_in_the_box_reach_what_two_hundred_do(normal):
     """On a perceptron that fits its data. In ellipsoids ascents may end in different maxima."""
     torch.manual_seed(0)

@@ -48,6 +48,7 @@ def measured(model, x, labels, loss="cross-entropy", **options):
     return flatlab.measure(model, x, labels, families="spectrum", loss=loss, **options)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", ["mlp-tanh", "lenet", "simple-vit"])
 @pytest.mark.parametrize("kind", ["cross-entropy", "mean-mse", "smoothed"])
 def test_eigenvalues_and_vectors_are_those_of_the_matrices(name, kind):
@@ -119,6 +120,7 @@ def test_batches_and_batch_norm_with_the_statistics_of_all_samples():
     assert train.largest_eigenvalue.values.flatten() == pytest.approx(values, rel=1e-7)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("matrix", MATRICES)
 def test_density_and_trace(matrix):
     model, x, labels = small("mlp-tanh")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -33,7 +32,7 @@ SYNCHRONIZING = {
 """What makes the host wait for the device, or copies from pageable memory of the host."""
 
 
-def first(args: Any) -> list[Tensor]:
+def first(args):
     return [leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)][:1]
 
 
@@ -48,26 +47,26 @@ class NotRecordable(AssertionError):
 class Stream:
     """seen: how many operations of each stream come before its next one."""
 
-    def __init__(self, gpu: FakeGPU) -> None:
+    def __init__(self, gpu):
         self.gpu, self.seen = gpu, Counter[Stream]()
 
-    def wait_stream(self, other: Stream) -> None:
+    def wait_stream(self, other):
         self.seen |= other.seen
 
-    def synchronize(self) -> None:
+    def synchronize(self):
         self.gpu.host |= self.seen
 
 
 class Graph:
     """reads, writes: memory that is not its own."""
 
-    def __init__(self, gpu: FakeGPU) -> None:
+    def __init__(self, gpu):
         self.gpu, self.stream = gpu, None
         self.calls: list[tuple[Any, Any, Any, Any]] = []
         self.own, self.reads, self.writes = set[int](), set[int](), set[int]()
         self.before: dict[int, tuple[Tensor, Tensor]] = {}
 
-    def replay(self) -> None:
+    def replay(self):
         assert self.gpu.stream is self.stream, "its memory is that of another stream's graphs"
         self.gpu.launched.append(self)
         self.gpu.follow(self.reads, self.writes, "a graph")
@@ -79,7 +78,7 @@ class Graph:
                     if isinstance(old, Tensor) and id(old) not in given:
                         old.copy_(new)
 
-    def undo(self) -> None:
+    def undo(self):
         """Recording carries out nothing on a GPU."""
         with mock.patch.object(self.gpu, "replaying", True):
             for memory, kept in self.before.values():
@@ -93,7 +92,7 @@ class FakeGPU(TorchDispatchMode):
     operations: how many there were.  waits: of the host.  launched: the graphs that were replayed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.host = Counter[Stream]()
         self.stream = Stream(self)
@@ -107,7 +106,7 @@ class FakeGPU(TorchDispatchMode):
         self.recording: Graph | None = None
         self.replaying = False
 
-    def follow(self, reads: set[int], writes: set[int], what: str) -> None:
+    def follow(self, reads, writes, what):
         """An operation on the current stream."""
         stream = self.stream
         stream.seen |= self.host
@@ -122,13 +121,13 @@ class FakeGPU(TorchDispatchMode):
         for memory in reads - writes:
             self.readers.setdefault(memory, {})[stream] = stream.seen[stream]
 
-    def memory(self, values: Any) -> set[int]:
+    def memory(self, values):
         tensors = [value for value in tree_leaves(values) if isinstance(value, Tensor)]
         found = {each.untyped_storage().data_ptr(): each.untyped_storage() for each in tensors}
         self.kept |= found
         return set(found)
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if self.replaying:
             return function(*args, **kwargs)
@@ -158,25 +157,25 @@ class FakeGPU(TorchDispatchMode):
             self.follow(reads, writes, str(function))
         return result
 
-    def from_numpy(self, array: Any) -> Tensor:
+    def from_numpy(self, array):
         """A tensor of the host: what is computed from it first of all is no work of the GPU."""
         tensor = from_numpy(array)
         self.of_host |= self.memory(tensor)
         return tensor
 
-    def to(self, split: Split, *args: Any) -> Split:
+    def to(self, split, *args):
         """What is moved to the GPU is no longer the host's."""
         moved = to(split, *args)
         self.of_host -= self.memory([*vars(moved).values()])
         return moved
 
-    def _wait(self, function: Any) -> None:
+    def _wait(self, function):
         if self.recording:
             raise NotRecordable(f"{function} makes the host wait, or copies from it")
         self.waits += 1
         self.stream.synchronize()
 
-    def _keep(self, changed: Any) -> None:
+    def _keep(self, changed):
         for tensor in (leaf for leaf in tree_leaves(changed) if isinstance(leaf, Tensor)):
             storage = tensor.untyped_storage()
             if storage.data_ptr() not in self.recording.own | self.recording.before.keys():
@@ -184,12 +183,12 @@ class FakeGPU(TorchDispatchMode):
                 self.recording.before[storage.data_ptr()] = whole, whole.clone()
 
     @contextlib.contextmanager
-    def on(self, stream: Stream) -> Iterator[None]:
+    def on(self, stream):
         with mock.patch.object(self, "stream", stream):
             yield
 
     @contextlib.contextmanager
-    def record(self, graph: Graph, pool: Any, stream: Stream) -> Iterator[None]:
+    def record(self, graph, pool, stream):
         assert self.pools.setdefault(pool, stream) is stream, "graphs of two streams share memory"
         self.synchronize()
         graph.stream = stream
@@ -197,14 +196,14 @@ class FakeGPU(TorchDispatchMode):
             yield
         graph.undo()
 
-    def synchronize(self) -> None:
+    def synchronize(self):
         """Of the device."""
         for stream in {self.stream, *self.pools.values()}:
             stream.synchronize()
 
 
 @contextlib.contextmanager
-def fake_gpu() -> Iterator[FakeGPU]:
+def fake_gpu():
     """Record the steps of networks on the CPU, and follow what they do."""
     from flatlab.lab.train import cuda_graphs, stack
 

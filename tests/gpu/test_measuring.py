@@ -62,6 +62,7 @@ NETWORKS_AT_ONCE = [pytest.param(name, marks=[LONG] * (name != "vgg")) for name 
 and vgg has all kinds of layers."""
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", NETWORKS_AT_ONCE)
 def test_all_families_are_those_of_a_cpu(name, gpu):
     expected = measured(name, "cpu", **NOT_DRAWN)
@@ -69,6 +70,7 @@ def test_all_families_are_those_of_a_cpu(name, gpu):
     assert_close(measured(name, gpu, **NOT_DRAWN), expected)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=LONG)])
 @pytest.mark.parametrize("name", NETWORKS_AT_ONCE)
 def test_all_families_repeat_bit_for_bit(name, dtype, gpu):
@@ -118,6 +120,7 @@ def state(device):
     return found
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("flags", [quick, pytest.param(contextlib.nullcontext, marks=LONG)])
 def test_flags_and_generators_are_as_before(flags, gpu):
     with flags():
@@ -185,6 +188,7 @@ print(before.identical(measured()), all(np.isfinite(a).all() for a in trained.we
 """
 
 
+@pytest.mark.more
 def test_a_process_may_measure_and_train_and_measure(gpu):
     """torch looks at the workspace of cuBLAS once, at the first product of the process."""
     command = [sys.executable, "-c", SEQUENCE, gpu.type]

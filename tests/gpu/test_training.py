@@ -75,18 +75,21 @@ def assert_as_on_the_cpu(raw, gpu, given, mode):
         assert found.weights[0][name] == pytest.approx(array, rel=0, abs=EXACT), name
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("network", "options", "shape", "mode"), EACH_NETWORK)
 def test_every_network_is_trained_as_by_the_loop_on_the_cpu(network, options, shape, mode, gpu):
     given = settings(network, options=options, iterations=steps(gpu))
     assert_as_on_the_cpu(images(shape), gpu, given, mode)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("rule", EACH_RULE)
 def test_every_rule_is_followed_as_by_the_loop_on_the_cpu(rule, gpu):
     given = settings("vgg", iterations=steps(gpu), **rule)
     assert_as_on_the_cpu(images((8, 8)), gpu, given, "batched")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("mode", "precision"),
     [
@@ -111,6 +114,7 @@ def test_bytes_repeat_beside_others_and_after_a_stop(mode, precision, gpu, tmp_p
         same(found, expected)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("mode", BATCHED_LATER)
 def test_one_that_diverges_stands_still_beside_others_that_do_not(mode, gpu):
     raw, count = images((8, 8)), steps(gpu)

@@ -120,10 +120,11 @@ def draw_any(draw_network, draw_convolutional, draw_sequential):
 
 
 def drawn_by(draw):
-    """Sixty networks as hypothesis draws them."""
+    """Sixty networks as hypothesis draws them, or as many as its profile says."""
     networks = []
+    count = min(60, settings.default.max_examples)
 
-    @settings(max_examples=60, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=count, deadline=None, derandomize=True, database=None)
     @given(data=st.data())
     def collect(data):
         networks.append(draw(data))

@@ -26,7 +26,8 @@ def law(examples=30, **drawn):
 
     def decorate(test):
         data = {"data": st.data()} if "data" in inspect.signature(test).parameters else {}
-        lawful = settings(max_examples=examples, deadline=None, derandomize=True)
+        count = min(examples, settings.default.max_examples)
+        lawful = settings(max_examples=count, deadline=None, derandomize=True)
         return lawful(given(**data, **drawn)(test))
 
     return decorate

@@ -47,6 +47,7 @@ def measured(model, x, labels, initial, loss="cross-entropy"):
     return flatlab.measure(model, x, labels, loss=loss, initial=initial, **how)
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(
     ("name", "kind"),
     [

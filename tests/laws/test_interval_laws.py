@@ -31,6 +31,7 @@ DECISIVE = (
 KNOWN = {str(design): design for design in designs.designs()}
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("name", DECISIVE)
 def test_an_interval_covers_the_truth_as_often_as_it_says(name):
     found = simulate(replace(KNOWN[name], replicates=2_000))
@@ -58,6 +59,7 @@ def shaken(table):
     )
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.target)
 def test_rounding_turns_no_verdict(figure):
     before = tables(figure)

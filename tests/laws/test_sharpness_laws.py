@@ -53,6 +53,7 @@ def test_worst_cases_are_not_negative_grow_with_the_radius_and_with_the_norm(cas
         assert (found.sel(definition=f"average-{scale}-linf") <= box * slack).all()
 
 
+@pytest.mark.more
 @law(5, seed=st.integers(0, 10**6))
 def test_larger_batches_do_not_have_a_larger_worst_case(case, seed):
     model, x, y = case(seed)

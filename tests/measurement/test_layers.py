@@ -356,6 +356,7 @@ def test_layers_of_other_kinds_leave_the_rest(build, layers):
     assert report.layer.values.tolist() == layers
 
 
+@pytest.mark.more
 def test_many_outputs_are_measured_in_bounded_memory():
     """1,200 outputs of 7 hidden units: only the Jacobians are held, for a few samples at a time."""
     torch.manual_seed(0)

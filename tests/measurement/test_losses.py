@@ -190,6 +190,7 @@ def test_a_scripted_network_is_measured_or_refused_in_a_sentence(family, wrap):
             assert float(report[name]) == pytest.approx(float(plain[name]), rel=1e-6)
 
 
+@pytest.mark.more
 def test_families_of_other_losses_are_the_same_beside_a_function():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)).eval()

@@ -73,6 +73,7 @@ def test_jacobian_norms_are_those_of_unmasked_positions(kind, accuracy):
     assert float(report["output_norm"]) == pytest.approx(float(outputs.norm()), rel=1e-9)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [1, None])
 def test_spectra_are_of_the_mean_over_all_positions(kind, size):

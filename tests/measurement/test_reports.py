@@ -13,7 +13,6 @@ import flatlab
 from flatlab.core import store
 from flatlab.families import geometry
 from tests.measurement.comparing import ALL_COSTLY, Spy, assert_same_state, close, same, state
-from tests.refusals import refused
 
 DIMS = {"sample", "layer", "norm", "bound"}
 
@@ -81,13 +80,6 @@ def test_the_precision_is_that_asked_for_and_the_model_keeps_its_own(own, dtype,
 def test_inputs_in_float32_do_for_a_model_in_float64(network, inputs):
     rounded = inputs.float()
     assert same(flatlab.measure(network, rounded), flatlab.measure(network, rounded.double()))
-
-
-def test_measuring_twice_gives_the_same_bits(network, inputs):
-    first = flatlab.measure(network, inputs, costly=ALL_COSTLY)
-    torch.rand(7)
-    assert same(first, flatlab.measure(network, inputs, costly=ALL_COSTLY))
-    assert same(first, flatlab.measure(network, inputs.clone(), costly=ALL_COSTLY, progress=True))
 
 
 def test_the_order_of_samples_permutes_what_is_per_sample_and_nothing_else(network, inputs):
@@ -189,6 +181,7 @@ def run(code):
     return done.stdout.strip()
 
 
+@pytest.mark.more
 def test_importing_the_package_imports_neither_torch_nor_xarray():
     code = "import sys, flatlab; print({'torch', 'xarray', 'numpy'} & set(sys.modules)); "
     code += "flatlab.measure; print('torch' in sys.modules)"
@@ -232,13 +225,6 @@ def test_the_model_and_torch_are_as_before_after_an_error_too(call, error, netwo
     with pytest.raises((error, flatlab.MeasureError), match="on purpose"):
         flatlab.measure(network, inputs, batch_size=4)
     assert len(calls) == call
-    assert_same_state(before, state(network))
-
-
-def test_a_refusal_leaves_the_model_as_it_was(network, inputs):
-    network.train()
-    before = state(network)
-    refused("", flatlab.measure, network, inputs)
     assert_same_state(before, state(network))
 
 

@@ -350,6 +350,7 @@ def test_simple_vit_trains_as_one_writes_it_with_the_framework():
         assert arrays[name][1, -1] == pytest.approx(tensor.detach().numpy(), rel=0, abs=1e-10), name
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("order", ["post", "pre"])
 @pytest.mark.parametrize("lr", [0.1, pytest.param(0.03, marks=pytest.mark.long), 0.01])
 def test_a_resnet_without_normalization_trains_at_the_rates_of_macdonald2023(order, lr):

@@ -100,6 +100,7 @@ def by_autograd(model, x):
     return squares.sum(1), dict(zip(named, squares.mean(0), strict=True))
 
 
+@pytest.mark.first(3)
 @pytest.mark.filterwarnings("ignore")  # of the libraries, about themselves
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n in QUICK else LONG) for n in (*TIMM, *TORCHVISION)]

@@ -1,10 +1,7 @@
 """The status commands that Snakemake finds before Slurm's own: profiles/slurm/bin."""
 
-from __future__ import annotations
-
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,10 +11,10 @@ QUESTION = ("--noheader", "--name", "flatlab_run")
 
 
 @pytest.fixture
-def ask(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def ask(tmp_path):
     """Ask one of ours, where the real ones do as the bodies of these scripts say."""
 
-    def run(name: str, *arguments: str, **real: str) -> subprocess.CompletedProcess[str]:
+    def run(name, *arguments, **real):
         for program, body in real.items():
             path = tmp_path / program
             path.write_text(f"#!/bin/sh\n{body}\n")
@@ -32,7 +29,7 @@ def ask(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     return run
 
 
-def test_a_query_that_fails_is_asked_again(ask) -> None:
+def test_a_query_that_fails_is_asked_again(ask):
     """What a failure printed is no answer."""
     body = 'echo "9|FAILED"; [ -e $STATE ] && echo "7|RUNNING" && exit; touch $STATE; exit 1'
     done = ask("squeue", *QUESTION, squeue=body)
@@ -41,7 +38,7 @@ def test_a_query_that_fails_is_asked_again(ask) -> None:
     assert (done.returncode, done.stdout) == (0, "7|RUNNING\n")
 
 
-def test_without_accounting_sacct_is_answered_by_squeue(ask) -> None:
+def test_without_accounting_sacct_is_answered_by_squeue(ask):
     disabled = 'echo "Slurm accounting storage is disabled" >&2; exit 1'
     done = ask("sacct", *QUESTION, sacct=disabled, squeue='echo "7|COMPLETED|$*"')
     assert done.returncode == 0
@@ -49,6 +46,6 @@ def test_without_accounting_sacct_is_answered_by_squeue(ask) -> None:
     assert done.stdout.endswith("--name flatlab_run\n")
 
 
-def test_other_questions_go_to_the_real_command_as_they_are(ask) -> None:
+def test_other_questions_go_to_the_real_command_as_they_are(ask):
     done = ask("sacct", "-nu", "me", sacct='echo "[$*]"; exit 3')
     assert (done.returncode, done.stdout) == (3, "[-nu me]\n")

@@ -9,6 +9,7 @@ import scipy.stats
 from flatlab.stats import Correlations, over_seeds, trends, undefined
 from flatlab.stats.estimate import fisher, spread, strata_of
 from flatlab.stats.ranks import Ranks
+from flatlab.stats.time_weights import correlation, shares
 from flatlab.stats.trends import contrast, difference, mean, pearson, rise, tau_in_order
 from tests.stats.samples import columns, student
 
@@ -116,13 +117,14 @@ def test_a_tie_counts_zero_in_tau(values):
 
 @pytest.mark.parametrize("ties", [False, True])
 def test_the_tau_of_runs_is_that_of_a_loop(ties):
-    """Shrunk by one pair that counts zero; of all runs and without each."""
+    """On z, shrunk by one pair that counts zero; of all runs and without each."""
     x, y, _ = (np.round(v) if ties else v for v in columns().values())
     x, y = x[:14], y[:14]
     ours = Ranks({"x": x, "y": y}, settings=None).tau("x", "y")
     if not ties:
         assert brute_tau(x, y) == pytest.approx(scipy.stats.kendalltau(x, y).statistic)
-    assert ours.value == pytest.approx(brute_tau(x, y) * 91 / 92)
+    assert ours.value == pytest.approx(brute_tau(x, y))
+    assert np.tanh(ours.point) == pytest.approx(brute_tau(x, y) * 91 / 92)
     jackknife_values = [brute_tau(np.delete(x, i), np.delete(y, i)) * 78 / 79 for i in range(14)]
     assert ours.jackknife_values == pytest.approx(np.arctanh(jackknife_values))
     ends = student(ours.point, ours.jackknife_values, np.zeros(14), unit_variance_factor=False)
@@ -132,7 +134,8 @@ def test_the_tau_of_runs_is_that_of_a_loop(ties):
 def test_the_tau_of_perfect_order_is_finite():
     ranks = Ranks({"x": np.arange(10), "y": np.arange(10) ** 3}, settings=None)
     ours = ranks.tau("x", "y")
-    assert ours.value == pytest.approx(45 / 46)
+    assert ours.value == 1
+    assert np.tanh(ours.point) == pytest.approx(45 / 46)
     assert np.isfinite(ours.interval()).all()
 
 
@@ -200,3 +203,28 @@ def test_weights_are_of_all_pairs(n):
     assert sum(trends.over_pairs(n)) == pytest.approx(0)
     assert rise("", [np.full(5, rank) for rank in ranks]).value == pytest.approx((n + 1) / 3)
     assert tau_in_order(ranks[None])[0] == 1
+
+
+@pytest.mark.parametrize("by", ["iterations", "log"])
+def test_shares_are_those_of_the_nearest_checkpoint_at_every_moment(by):
+    steps = np.array([1, 3, 10, 30, 100, 130])
+    times = np.log(steps) if by == "log" else steps
+    moments = np.linspace(times[0], times[-1], 200_001)
+    nearest = np.abs(moments[:, None] - times).argmin(1)
+    expected = np.bincount(nearest) / len(moments)
+    assert shares(steps, by) == pytest.approx(expected, abs=1e-4)
+
+
+def test_equal_distances_give_equal_weights_but_for_the_ends():
+    assert shares([0, 10, 20, 30], "iterations") == pytest.approx([1 / 6, 1 / 3, 1 / 3, 1 / 6])
+    assert shares([0, 1, 10, 100], "log") == pytest.approx([0, 1 / 4, 1 / 2, 1 / 4])
+
+
+def test_a_weight_is_a_number_of_repetitions():
+    generator = np.random.default_rng(0)
+    a, b = generator.standard_normal((2, 5))
+    times = np.array([1, 4, 2, 3, 1])
+    expected = np.corrcoef(np.repeat(a, times), np.repeat(b, times))[0, 1]
+    assert correlation(a, b, times / times.sum()) == pytest.approx(expected)
+    assert correlation(a, b, np.ones(5)) == pytest.approx(np.corrcoef(a, b)[0, 1])
+    assert np.isnan(correlation(a, np.ones(5), np.ones(5)))

@@ -3,14 +3,13 @@
 They are made like real ones: five settings of 5 to 20 seeds, with noise and a spread of the seeds.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from flatlab.lab.claims import Claim
 from tests.synthetic.tables import judged
 
 S, MLS, NMLS, VOLUME, G = "root_sharpness", "mls", "nmls", "log_volume", "g"
@@ -26,7 +25,7 @@ BEGINS = 4  # the number of the checkpoint at which interpolation begins
 Tables = Mapping[str, xr.Dataset]
 
 
-def _about(grid: str, seeds: int) -> dict[str, Any]:
+def _about(grid, seeds):
     """The coordinates of the runs of a grid, and the table's attributes."""
     lr, batch_size = (np.repeat(column, seeds) for column in zip(*SETTINGS, strict=True))
     names = [f"lr{a:g}-b{b}" for a, b in zip(lr, batch_size, strict=True)]
@@ -66,7 +65,7 @@ class Curve:
     first_mixed: float = 0.0
     noise: float = 0.02
 
-    def values(self, lr: float, batch_size: int, seeds: int, of: np.random.Generator) -> np.ndarray:
+    def values(self, lr, batch_size, seeds, of):
         """(seeds, checkpoints)."""
         d, time = np.linspace(-1, 1, seeds)[:, None], STEPS / STEPS[-1]
         level = self.level + self.lr * np.log2(lr / 0.1) + self.offset * d
@@ -108,16 +107,14 @@ AS_PUBLISHED: dict[str, dict[Any, Curve]] = {
 """The curves with which every claim about training holds."""
 
 
-def trends(
-    grid: str, changes: Mapping[Any, Mapping[str, float]] | None = None, seeds: int = 5
-) -> xr.Dataset:
+def trends(grid, changes=None, seeds=5):
     """Training curves.  changes: quantity, or (quantity, samples) -> fields of its curve."""
     noise = np.random.default_rng(0)
     curves = dict(AS_PUBLISHED.get(grid, AS_PUBLISHED["vgg-grid"]))
     for name, change in (changes or {}).items():
         curves[name] = replace(curves[name], **change)
 
-    def of(curve: Curve) -> np.ndarray:
+    def of(curve):
         return np.concatenate([curve.values(*setting, seeds, noise) for setting in SETTINGS])
 
     variables: dict[str, Any] = {}
@@ -141,7 +138,7 @@ PER_NETWORK += ("matrix_normalized_sharpness", "weighted_mls", "first_sharpness"
 UP, DOWN, WEAK, NONE = 0.95, -0.95, 0.35, 0.0
 
 
-def networks(grid: str = "mlp-grid", seeds: int = 20, **loadings: float) -> xr.Dataset:
+def networks(grid="mlp-grid", seeds=20, **loadings):
     """Networks at the end of training; each quantity follows one factor as its loading says.
 
     The factor differs between settings and within them; without a loading the correlation is zero.
@@ -149,7 +146,7 @@ def networks(grid: str = "mlp-grid", seeds: int = 20, **loadings: float) -> xr.D
     generator = np.random.default_rng(2)
     count = seeds * len(SETTINGS)
 
-    def standard(values: np.ndarray) -> np.ndarray:
+    def standard(values):
         return (values - values.mean()) / values.std()
 
     between = np.repeat(np.linspace(-1, 1, len(SETTINGS)), seeds)
@@ -179,13 +176,7 @@ FAMILIES = ["vit"] * 60 + ["mobilevit"] * 10 + ["fastvit"] * 4
 FAMILIES += [f"family{number:02d}" for number in range(13) for _ in (0, 1)]
 
 
-def zoo(
-    slope: float = 1.0,
-    noise: float = 0.3,
-    mobile: tuple[float, float] = (0.1, 20),
-    fast: tuple[float, float] = (20, 0.1),
-    plain: float = 0.0,
-) -> xr.Dataset:
+def zoo(slope=1.0, noise=0.3, mobile=(0.1, 20), fast=(20, 0.1), plain=0.0):
     """Networks whose log sharpness follows normalized MLS; two families are put elsewhere.
 
     mobile, fast: normalized MLS and sharpness of these, as factors.  plain: correlation without
@@ -227,6 +218,6 @@ def zoo(
     )
 
 
-def outcomes(claim: Claim, make: Callable[..., list[xr.Dataset]], cases: tuple) -> list[str]:
+def outcomes(claim, make, cases):
     """The verdicts on a claim, for the tables that `make` gives for each case."""
     return [judged(claim, *make(case)).outcome for case in cases]

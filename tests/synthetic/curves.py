@@ -1,12 +1,9 @@
 """Made-up tables of training curves, and what is drawn of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import matplotlib as mpl
 import numpy as np
-import pandas as pd
 import xarray as xr
 from matplotlib.figure import Figure
 
@@ -69,13 +66,7 @@ Noise = Callable[..., np.ndarray]
 """Of a shape: factors that are about 1, (runs, checkpoints, ...)."""
 
 
-def table(
-    grid: str = "vgg-grid",
-    seeds: int = 6,
-    checkpoints: tuple[int, ...] = LOG_SPACED,
-    dense: int = 5,
-    samples: tuple[str, ...] = SAMPLES,
-) -> xr.Dataset:
+def table(grid="vgg-grid", seeds=6, checkpoints=LOG_SPACED, dense=5, samples=SAMPLES):
     """Five settings; the seeds below `dense` at all checkpoints, the others at the last one."""
     generator = np.random.default_rng(0)
     network, data, stands_in_for, layers, convolutions = NETWORKS[grid]
@@ -110,7 +101,7 @@ def table(
         "hyperparameters": ["lr", "batch_size"],
     }
 
-    def noise(*shape: int, scale: float = 0.04) -> np.ndarray:
+    def noise(*shape, scale=0.04):
         of_run = generator.normal(0, 2 * scale, (runs, *[1] * (len(shape) + 1)))
         return np.exp(of_run + generator.normal(0, scale, (runs, len(checkpoints), *shape)))
 
@@ -131,13 +122,13 @@ def table(
     return made.where(kept).assign_coords(diverged=("run", np.zeros(runs, dtype=bool)))
 
 
-def _rise(progress: np.ndarray, heat: np.ndarray) -> np.ndarray:
+def _rise(progress, heat):
     """Steep at first, then slowly down again: (runs, checkpoints)."""
     falling = (1 - 0.5 * np.tanh(progress * 0.6)) * (0.005 / heat) ** 0.2
     return 1 + 3 * np.tanh(progress * 12) * falling
 
 
-def _of_training(noise: Noise, progress: np.ndarray) -> Variables:
+def _of_training(noise, progress):
     """Losses and accuracies: they fall and rise with the progress of training."""
     loss = 0.5 / (1 + (progress * 60) ** 1.1) * noise()
     accuracy = 100 - 50 * np.exp(-12 * progress)
@@ -151,7 +142,7 @@ def _of_training(noise: Noise, progress: np.ndarray) -> Variables:
     return {name: (("run", "checkpoint"), curve) for name, curve in curves.items()}
 
 
-def _of_samples(noise: Noise, progress: np.ndarray, heat: np.ndarray, sets: int) -> Variables:
+def _of_samples(noise, progress, heat, sets):
     """Quantities of a sample set, in each of several."""
     rise, factors = _rise(progress, heat)[..., None], np.array([1.0, 1.15, 2.2][:sets])
     root = 2.0 * rise * factors * noise(sets)
@@ -182,9 +173,7 @@ def _of_samples(noise: Noise, progress: np.ndarray, heat: np.ndarray, sets: int)
     }
 
 
-def _of_layers(
-    noise: Noise, progress: np.ndarray, heat: np.ndarray, sets: int, layers: int, convolutions: int
-) -> Variables:
+def _of_layers(noise, progress, heat, sets, layers, convolutions):
     """Quantities of layers, of which the first ones are convolutions."""
     depth = np.arange(layers)
     by_layer = 0.3 * np.exp(-0.15 * depth) * _rise(progress, heat)[..., None, None]
@@ -200,7 +189,7 @@ def _of_layers(
     }
 
 
-def _where_misclassified(generator: np.random.Generator, made: xr.Dataset) -> xr.Dataset:
+def _where_misclassified(generator, made):
     """Without values of misclassified samples where a network, in the end, gets nothing wrong."""
     checkpoints = made["checkpoint"].values
     wrong = np.ones((made.sizes["run"], len(checkpoints)), dtype=bool)
@@ -214,29 +203,29 @@ def _where_misclassified(generator: np.random.Generator, made: xr.Dataset) -> xr
     return made.assign({name: array.where(has_samples) for name, array in on_samples.items()})
 
 
-def drawn(frame: pd.DataFrame, panels: dict[str, str], **options: str) -> Figure:
+def drawn(frame, panels, **options):
     fig = Figure(figsize=(11, 7), layout="constrained")
     template.draw_panels(fig, frame, panels, **options)
     fig.draw_without_rendering()
     return fig
 
 
-def titles(names: tuple[str, ...]) -> dict[str, str]:
+def titles(names):
     """Panels of one quantity each."""
     figure = {"labels": labels_of(names), "units": {}}
     return {name: labels.title_of(figure, name) for name in names}
 
 
-def declared(target: str) -> dict:
+def declared(target):
     """What a figure's template is given."""
     return next(figure.settings for figure in plan.figures() if figure.target == target)
 
 
-def curves_of(ax) -> list:
+def curves_of(ax):
     """The lines that show rows of the frame, without the vertical marks."""
     return [line for line in ax.lines if line.get_marker() != "None"]
 
 
-def runs_of(ax) -> list:
+def runs_of(ax):
     """The thin lines, one per run."""
     return [line for line in ax.lines if line.get_marker() == "None" and line.get_lw() < 0.5]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from flatlab.lab.claims import Claim
 from flatlab.lab.tables.networks import ResultTables
-from flatlab.stats import Verdict
 
 Columns = Mapping[str, np.ndarray]
 Rule = Callable[[Columns], Any]
@@ -22,18 +20,18 @@ ON_NO_SAMPLES = {"train_loss", "test_loss", "train_accuracy", "test_accuracy"}
 
 
 def table(
-    experiment: str,
-    settings: Sequence[Mapping[str, Any]],
-    rules: Mapping[Any, Rule],
+    experiment,
+    settings,
+    rules,
     *,
-    seeds: int = 5,
-    steps: Sequence[int] = (100,),
-    samples: Sequence[str] = ("train",),
-    layers: Sequence[str] = ("fc1",),
-    spread: float = 0.01,
-    coordinates: Mapping[str, Rule] | None = None,
-    **about: Any,
-) -> xr.Dataset:
+    seeds=5,
+    steps=(100,),
+    samples=("train",),
+    layers=("fc1",),
+    spread=0.01,
+    coordinates=None,
+    **about,
+):
     """A table of a grid.
 
     experiment: its key.
@@ -82,23 +80,23 @@ def table(
     )
 
 
-def _values(rule: Rule, inputs: Columns, shape: tuple[int, int]) -> np.ndarray:
+def _values(rule, inputs, shape):
     """What a rule returns, (runs, checkpoints, ...)."""
     made = np.asarray(rule(inputs), float)
     made = made.reshape(*made.shape, *[1] * (2 - made.ndim))
     return np.broadcast_to(made, (*shape, *made.shape[2:])).copy()
 
 
-def one(_: Columns) -> float:
+def one(_):
     """What converged."""
     return 1.0
 
 
-def judged(claim: Claim, *tables: xr.Dataset) -> Verdict:
+def judged(claim, *tables):
     """The verdict on a claim."""
     return claim.judge(ResultTables({table.attrs["experiment"]: table for table in tables}))
 
 
-def outcomes(claim: Claim, *tables: xr.Dataset) -> list[str]:
+def outcomes(claim, *tables):
     """What the verdict is of each table alone."""
     return [judged(claim, table).outcome for table in tables]

@@ -1,13 +1,9 @@
 """Made-up files of verdicts."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 from flatlab.core import store
 from flatlab.lab import plan
-from flatlab.lab.verdict_files import ClaimRecord, FigureVerdicts
 
 ABOUT = {
     "experiment": "mlp-grid",
@@ -20,13 +16,13 @@ ABOUT = {
 """The attributes of a table."""
 
 
-def estimate(value: float | None, half: float = 0.1, n: int = 20) -> dict[str, Any]:
+def estimate(value, half=0.1, n=20):
     """A number with an interval of half a width on each side."""
     ends = (None, None) if value is None else (value - half, value + half)
     return {"value": value, "low": ends[0], "high": ends[1], "n": n}
 
 
-def claim(key: str, verdict: str = "holds", kind: str = "own", **more: Any) -> ClaimRecord:
+def claim(key, verdict="holds", kind="own", **more):
     """A claim with its verdict.  key: its id.  more: fields that are others."""
     about = {"id": key, "text": "rho > 0", "quote": "they correlate", "source": "Sec. 1"}
     about |= {"nature": "finding", "repeats": "", "differs": [], "reason": "", "p": None}
@@ -34,12 +30,12 @@ def claim(key: str, verdict: str = "holds", kind: str = "own", **more: Any) -> C
     return record  # type: ignore[return-value]
 
 
-def verdicts(target: str, *claims: ClaimRecord, **about: Any) -> FigureVerdicts:
+def verdicts(target, *claims, **about):
     """The verdicts of a figure.  about: attributes of its table that are others."""
     return {"target": target, "claims": list(claims), "tables": {"mlp-grid": {**ABOUT, **about}}}
 
 
-def write_verdicts(folder: str | Path, content: FigureVerdicts, picture: bool = False) -> Path:
+def write_verdicts(folder, content, picture=False):
     """A file of verdicts in a folder of results, and an empty picture of the figure."""
     place, key = plan.ResultsFolder(Path(folder)), content["target"].split("_")
     store.save_json(path := place.verdicts(*key), content)

@@ -87,6 +87,7 @@ def test_every_combination_of_architecture_loss_data_and_families_is_computed(pl
             assert len(settings["runs"]) == len(settings["seeds"])
 
 
+@pytest.mark.more
 def test_jobs_whose_code_is_the_same_are_not_computed(planned):
     old, new = planned(lambda job: "same"), planned(lambda job: "same")
     assert pieces(old, new, Cut()) == []
@@ -127,6 +128,7 @@ def test_a_checkout_of_the_former_layout_is_asked_in_its_way(tmp_path):
     assert answer == {"demo": {"experiments": {}, "data": {}}}
 
 
+@pytest.mark.more
 def test_what_both_compute_alike_is_recorded_and_what_differs_is_named(
     tmp_path, monkeypatch, capsys
 ):

@@ -14,9 +14,6 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,7 +31,7 @@ KEPT = {
 }
 
 
-def _make_small(grid: dict[str, Any]) -> None:
+def _make_small(grid):
     grid["settings"] = [{"lr": 0.05, "batch_size": 20}, {"lr": 0.1, "batch_size": 20}]
     grid["seeds"] = ["0-1"]
     grid["measure"]["samples"]["train"]["size"] = 5
@@ -47,20 +44,20 @@ def _make_small(grid: dict[str, Any]) -> None:
     demo["measure"] = {"diverged_below": 0}
 
 
-def _substitute(path: Path, pattern: str, replacement: str) -> None:
+def _substitute(path, pattern, replacement):
     text, count = re.subn(pattern, replacement, path.read_text())
     assert count == 1, f"{path} has changed: {pattern} is there {count} times"
     path.write_text(text)
 
 
 @pytest.fixture(scope="session")
-def built_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def built_once(tmp_path_factory):
     """Let one of the test processes build a folder; the others wait for it and share it."""
     place = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         place = place.parent
 
-    def build(name: str, make: Callable[[Path], object]) -> Path:
+    def build(name, make):
         folder, ready = place / name, place / f"{name}.ready"
         with (place / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -73,7 +70,7 @@ def built_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     return build
 
 
-def _make_sources(folder: Path) -> None:
+def _make_sources(folder):
     lab = Lab(folder)
     for name in SOURCES:
         source, place = ROOT / name, lab / name
@@ -95,23 +92,23 @@ def _make_sources(folder: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def sources(built_once: Callable[..., Path]) -> Lab:
+def sources(built_once):
     """The laboratory before its first run; not to be changed. All test processes share it."""
     return Lab(built_once("sources", _make_sources))
 
 
 @pytest.fixture(scope="session")
-def completed(sources: Lab, built_once: Callable[..., Path]) -> Lab:
+def completed(sources, built_once):
     """The laboratory after one complete run; not to be changed. All test processes share it."""
 
-    def make(folder: Path) -> None:
+    def make(folder):
         sources.copy(folder).snakemake("--cores", "2")
 
     return Lab(built_once("completed", make))
 
 
 @pytest.fixture
-def lab(completed: Lab, tmp_path: Path) -> Iterator[Lab]:
+def lab(completed, tmp_path):
     """A copy of the completed laboratory, to be changed."""
     copy = completed.copy(tmp_path / "lab")
     yield copy
@@ -119,7 +116,7 @@ def lab(completed: Lab, tmp_path: Path) -> Iterator[Lab]:
 
 
 @pytest.fixture
-def fresh(sources: Lab, tmp_path: Path) -> Iterator[Lab]:
+def fresh(sources, tmp_path):
     """A laboratory without any results, to be changed."""
     copy = sources.copy(tmp_path / "lab")
     yield copy

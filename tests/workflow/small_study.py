@@ -1,10 +1,6 @@
 """A study whose networks take no time, with a loop of its own, and with its runs as files."""
 
-from __future__ import annotations
-
 import shutil
-import subprocess
-from pathlib import Path
 
 from tests.workflow.lab import ROOT, Lab
 
@@ -64,17 +60,17 @@ LOOP = f"kind: networks\nfrom: function\ntrain: mine:train\nsettings: {{lr: [0.1
 FILES = f"kind: networks\nfrom: files\nfiles: checkpoints/*.safetensors\n{SHARED}"
 
 
-def table(key: str) -> str:
+def table(key):
     """The table of an experiment."""
     return f"results/demo/tables/{key}.zarr.zip"
 
 
-def start(study: Lab, *arguments: str) -> subprocess.Popen[str]:
+def start(study, *arguments):
     """Start `flatlab build` in a study."""
     return study.start("build", *arguments, program="flatlab", PYTHONPATH=str(ROOT))
 
 
-def built(folder: Path, seeds: str) -> Lab:
+def built(folder, seeds):
     """The study with these seeds and two learning rates, after a build of both tables."""
     study = Lab(folder)
     (study / "experiments").mkdir(parents=True)
@@ -93,7 +89,7 @@ def built(folder: Path, seeds: str) -> Lab:
     return study
 
 
-def unbuilt(study: Lab, folder: Path) -> Lab:
+def unbuilt(study, folder):
     """The same study elsewhere, before anything was built."""
     made = shutil.ignore_patterns("results", ".snakemake", "logs", "notes", "__pycache__")
     shutil.copytree(study.folder, folder, ignore=made)

@@ -88,9 +88,14 @@ def render(template: Path) -> str:
 
 
 def as_text(value: Any, decimals: int = 2) -> Any:
-    """A number as it is printed: 0.89, −0.43 [−0.72, −0.04], 60,000; text is left as it is."""
+    """A number as it is printed: 0.89, −0.43 [−0.72, −0.04], 60,000; text is left as it is.
+
+    An end of an interval that rounds to zero is printed with its first digit, and thus its sign.
+    """
     if isinstance(value, Interval):
-        number, low, high = (as_text(part, decimals) for part in value)
+        places = [next((n for n in range(decimals, 6) if round(x, n)), decimals) for x in value[1:]]
+        number = as_text(value.value, decimals)
+        low, high = (as_text(end, n) for end, n in zip(value[1:], places, strict=True))
         ends = f"[{low}, {high}]" if math.isfinite(value.low + value.high) else "(no interval)"
         return f"{number} {ends}" if math.isfinite(value.value) else number
     if isinstance(value, int | np.integer):

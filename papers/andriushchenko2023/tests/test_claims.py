@@ -106,6 +106,7 @@ def test_every_claim_is_asked():
     assert {case_of(name) for name in NAMES} == {*CASES} | apart
 
 
+@pytest.mark.every(8)
 @pytest.mark.parametrize("name", [name for name in NAMES if case_of(name) in CASES])
 def test_a_claim_holds_fails_or_is_undecided_as_the_networks_say(name):
     _, *cases = CASES[case_of(name)]
@@ -115,6 +116,7 @@ def test_a_claim_holds_fails_or_is_undecided_as_the_networks_say(name):
             assert outcome(name, **case) == said, said
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("kind", ["reduced", "stand-in"])
 @pytest.mark.parametrize("name", OF_ZOOS)
 def test_of_other_networks_than_the_released_ones_nothing_is_judged(name, kind):

@@ -89,6 +89,7 @@ def signed(figure, size=1.0, flip=None, each=EACH):
     return table
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("figure", RECIPES)
 def test_every_sign_has_to_be_the_printed_one_where_that_is_clear(figure):
     """Where the printed signs of both test sets are clear they agree, and 48 of 48 must."""
@@ -99,6 +100,7 @@ def test_every_sign_has_to_be_the_printed_one_where_that_is_clear(figure):
     assert verdict(f"{figure}/c1", stand_in).outcome == "not run"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("figure", RECIPES)
 def test_no_tau_may_be_above_a_weak_one(figure):
     limit = RECIPES[figure][1]
@@ -155,6 +157,7 @@ def test_a_difference_from_all_networks_is_as_wide_as_if_each_were_left_out_of_b
         assert difference.jackknife_values[left_out] == pytest.approx(expected)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("figure", ["fig5", "fig6", "table3", "table4"])
 def test_without_sharpness_or_a_test_set_no_claim_is_run(figure):
     table = recipes()
@@ -192,6 +195,7 @@ def as_printed(key, printed, of=1.0):
     return table
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("figure", ["table1", "table2"])
 def test_a_table_agrees_if_every_tau_does(figure, monkeypatch):
     """With the mean over the test sets printed for each of them, as here all errors are alike."""

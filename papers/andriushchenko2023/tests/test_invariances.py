@@ -90,6 +90,7 @@ def reparametrized(model, powers):
     return other
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("invariance", INVARIANCES)
 def test_adaptive_sharpness_knows_the_invariances_of_modern_networks(invariance):
     kind, powers = INVARIANCES[invariance]

@@ -143,6 +143,7 @@ def tables_of(name, case):
     return half_change("nmls") if case == "half" else both(case)
 
 
+@pytest.mark.every(8)
 @pytest.mark.parametrize("name", OF_JOINT | OF_LAYERS)
 def test_a_statement_holds_fails_or_is_undecided(name):
     found = [judged(name, tables_of(name, case)).outcome for case in (OF_JOINT | OF_LAYERS)[name]]
@@ -176,6 +177,7 @@ def test_every_statement_has_cases_and_ours_say_what_would_refute_them():
     assert all('"' in claim.quote for claim in papers)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", OF_JOINT)
 def test_a_statement_is_about_both_grids(name):
     holds, fails, _ = (tables_of(name, case) for case in OF_JOINT[name])
@@ -218,6 +220,7 @@ def test_how_well_draws_order_networks_is_reported():
     assert [name.split(";")[0] for name in found] == pairs * len(GRIDS)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("key", CLAIMS["fig5"])
 def test_what_was_so_when_networks_first_fitted_is_reported(key):
     verdict = judged(f"fig5/{key}", both())

@@ -43,6 +43,7 @@ def orthogonal(generator, width):
     return torch.from_numpy(q * np.sign(np.diag(r)))
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("loss", ["half-mse", "cross-entropy"])
 @pytest.mark.parametrize("name", ["mlp-tanh", "lenet"])
 def test_it_is_the_change_of_the_loss_with_perturbed_features(name, loss):
@@ -67,6 +68,7 @@ def test_it_is_the_change_of_the_loss_with_perturbed_features(name, loss):
         assert abs(difference) < 4 * error + 1e-12, layer
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("loss", ["half-mse", "cross-entropy"])
 @pytest.mark.parametrize("name", LINEAR)
 def test_its_leading_order_is_relative_flatness(name, loss):
@@ -138,6 +140,7 @@ def in_the_ball(generator, count, width):
     return kept[:count]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("loss", ["half-mse", "cross-entropy"])
 @pytest.mark.parametrize("name", ["mlp-relu", "mlp-tanh", "linear"])
 def test_the_nearby_loss_is_that_of_truncated_normal_features(name, loss):
@@ -160,6 +163,7 @@ def test_the_nearby_loss_is_that_of_truncated_normal_features(name, loss):
         assert abs(row.nearby_loss - np.mean(values)) < 4 * error, layer
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("loss", ["half-mse", "cross-entropy"])
 def test_equation_5(loss):
     """The gap is representativeness plus feature robustness: of matrices here, of vectors there."""

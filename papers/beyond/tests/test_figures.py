@@ -124,6 +124,7 @@ def test_the_matrix_has_taus_with_wider_intervals_than_alone(tables):
     assert frame[["networks", "dropped"]].drop_duplicates().values.tolist() == [[190, 2]]
 
 
+@pytest.mark.more
 def test_changes_of_sign_are_those_of_decided_coefficients(tables):
     both = fig5.frame({}, ResultTables({GRIDS[0]: tables[GRIDS[0]]}))
     frame = both[both["at"] == fig5.END]
@@ -144,6 +145,7 @@ def test_changes_of_sign_are_those_of_decided_coefficients(tables):
     assert of_rates == pytest.approx((1 - of_g.loc["lr", "tau"]) / 2, abs=0.01)
 
 
+@pytest.mark.more
 def test_what_networks_say_when_they_first_fit_is_in_the_csv():
     made = table(changes=dict.fromkeys(("mls", "error_gap"), Made(seed=1, longer=1.0)))
     made["mls"] = made["mls"].where(made["checkpoint"] == made["checkpoint"].max(), -made["mls"])
@@ -272,6 +274,7 @@ def shown(few, made):
     return {key: (few, joined) if key in of_joint else ({GRID: made}, slow) for key in SETTINGS}
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("key", SETTINGS)
 def test_the_picture_is_as_wide_as_a_page_and_nothing_is_too_small(key, shown):
     settings, (tables, none) = SETTINGS[key], shown[key]
@@ -289,6 +292,7 @@ def test_the_picture_is_as_wide_as_a_page_and_nothing_is_too_small(key, shown):
     assert figures.make(settings, none)["png"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("key", ["fig6", "fig7", "fig8", "fig9"])
 def test_two_pictures_of_the_same_tables_are_the_same(key, shown):
     one, other = (figures.make(SETTINGS[key], shown[key][0]) for _ in range(2))

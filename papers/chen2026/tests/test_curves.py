@@ -27,6 +27,7 @@ def grids(changes=None):
     return [trends(grid, changes) for grid in GRIDS]
 
 
+@pytest.mark.every(8)
 @pytest.mark.parametrize(("figure", "key"), OF_CURVES)
 def test_a_claim_holds_fails_or_is_undecided_as_the_curves_say(figure, key):
     against, between = OF_CURVES[figure, key]
@@ -124,6 +125,7 @@ def _only_the_end(t):
     return t.isel(checkpoint=[-1])
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("figure", "key", "change", "reason"),
     [

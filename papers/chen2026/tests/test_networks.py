@@ -38,6 +38,7 @@ from tests.synthetic.claim_tables import (
 )
 
 
+@pytest.mark.every(8)
 @pytest.mark.parametrize(("figure", "grid", "key", "case"), PLOTS)
 def test_a_claim_holds_fails_or_is_undecided_as_the_networks_say(figure, grid, key, case):
     claims = OF_2026 if figure in OF_2026 else OF_2024
@@ -67,6 +68,7 @@ OF_ALL = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("key", OF_ALL)
 def test_one_of_three_grids_is_enough_for_a_negative_correlation(key):
     """fig4 c2 and c13: none may be missing for it to fail."""

@@ -91,6 +91,7 @@ def with_volume(grid, level=-20.0, spread=0.0, test_loss=0.005):
     return table.assign({MEAN_VOLUME: volumes, TEST_LOSS: losses.transpose(*table[LOSS].dims)})
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("figure", "stem", "grid"), [("fig2", "c9", "vgg-grid"), ("figI11", "c6", "mlp-grid")]
 )

@@ -171,6 +171,7 @@ CASES = {
 """Each claim with what makes a table, and its arguments: holds, fails, undecided."""
 
 
+@pytest.mark.every(8)
 @pytest.mark.parametrize("name", CASES)
 def test_a_claim_holds_fails_or_is_undecided(name):
     make, *cases = CASES[name]
@@ -182,6 +183,7 @@ def test_every_claim_is_tested():
     assert {*CASES} == {f"{figure}/{key}" for figure, keys in CLAIMS.items() for key in keys}
 
 
+@pytest.mark.every(10)
 @pytest.mark.parametrize("name", CASES)
 def test_four_networks_are_too_few_and_a_stand_in_for_cifar100_decides_nothing(name):
     make, holds, *_ = CASES[name]
@@ -199,6 +201,7 @@ def test_four_networks_are_too_few_and_a_stand_in_for_cifar100_decides_nothing(n
         assert verdict.outcome == "holds"
 
 
+@pytest.mark.every(10)
 @pytest.mark.parametrize("name", CASES)
 def test_without_a_quantity_or_with_eigenvalues_that_did_not_converge_a_claim_is_not_run(name):
     make, holds, *_ = CASES[name]

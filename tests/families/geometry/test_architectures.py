@@ -16,6 +16,7 @@ LARGE = "vgg11, narrow"
 """As `vgg-narrow`, with eight convolutions; its reference takes seven seconds."""
 
 
+@pytest.mark.first(12)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] * (name == LARGE)) for name in ZOO]
 )

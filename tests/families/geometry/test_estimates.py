@@ -16,6 +16,7 @@ from tests.refusals import refused
 KINDS = [*NETWORKS, "tied"]
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", KINDS)
 def test_largest_singular_values_are_found_to_the_square_of_the_residual(name):
     model, x = many_outputs(name)
@@ -49,6 +50,7 @@ def test_directions_are_drawn_until_the_accuracy_is_reached(accuracy):
     assert report.attrs["directions"] % 30 == 0
 
 
+@pytest.mark.more
 def test_an_estimate_does_not_depend_on_batches():
     model, x = many_outputs("resnet")
     first, second = (flatlab.measure(model, x, accuracy=0.9, batch_size=n) for n in (1, len(x)))
@@ -65,6 +67,7 @@ def test_auto_is_exact_where_a_sample_fits_and_estimates_where_it_does_not():
     assert report["sharpness_error"] <= 0.02 * report["sharpness"]
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("loss", ["half-mse", "cross-entropy"])
 @pytest.mark.parametrize("name", KINDS)
 def test_blocks_of_outputs_give_what_all_at_once_give(name, loss, monkeypatch):
@@ -169,6 +172,7 @@ def test_of_100_seeds_99_lie_within_four_standard_errors(name):
     assert min(within.values()) >= 99, {k: n for k, n in within.items() if n < SEEDS}
 
 
+@pytest.mark.more
 def test_of_100_seeds_99_sums_of_a_perceptron_lie_within_four_standard_errors():
     within = of_100_seeds("perceptron", SUMS)
     assert within.keys() == {*SUMS}
@@ -205,6 +209,7 @@ def test_derivatives_are_in_the_output_of_the_first_embedding(tied):
     assert "'embedding'" in report.attrs["derivatives_with_respect_to"]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("tied", [False, True])
 def test_estimates_of_sequences_lie_within_four_standard_errors(tied):
     model, tokens = transformer(tied)

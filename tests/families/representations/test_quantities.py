@@ -31,6 +31,7 @@ def without_bounds(expected):
     return {name: value for name, value in expected.items() if not name.startswith(OF_BOUNDS)}
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("name", LINEAR)
 def test_every_quantity_is_what_its_definition_says(name):
     model, inputs, labels = small(name)
@@ -127,6 +128,7 @@ def test_a_wide_perceptron_is_measured_in_the_row_space_of_its_first_layer(mlp, 
 ESTIMATED = ("feature_sensitivity", "feature_dimension")
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", LINEAR)
 def test_estimates_are_within_their_errors(name):
     """Every layer within five standard errors, the largest of which is what was asked for."""
@@ -152,6 +154,7 @@ def test_estimates_are_within_their_errors(name):
     assert "feature_log_volume" not in found
 
 
+@pytest.mark.more
 def test_errors_say_how_far_estimates_are(mlp, normal):
     """Over 60 seeds: the mean is unbiased, and the errors are the deviation."""
     model, inputs = mlp((6, 9, 9, 3)), normal(4, 6)

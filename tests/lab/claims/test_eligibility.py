@@ -41,6 +41,7 @@ def refused(verdict, *reasons):
 OF_MEANS = [case for case, (_, open_) in OF_CURVES.items() if open_ is not None]
 
 
+@pytest.mark.every(8)
 @pytest.mark.parametrize(("figure", "key"), OF_MEANS)
 def test_a_mean_over_four_seeds_is_not_judged(figure, key):
     """All claims about curves but the theorems."""
@@ -48,6 +49,7 @@ def test_a_mean_over_four_seeds_is_not_judged(figure, key):
     refused(judged(BY_FIGURE[f"chen{figure}"][key], *four), "4 networks", "a mean needs 5")
 
 
+@pytest.mark.every(8)
 @pytest.mark.parametrize(("figure", "grid", "key", "_case"), PLOTS)
 def test_a_correlation_over_nine_networks_is_not_judged(figure, grid, key, _case):
     paper = "chen2026" if figure.startswith("figH") else "chen2024"

@@ -80,6 +80,7 @@ REPORTS = {
 }
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", REPORTS)
 def test_a_picture_has_all_files_and_its_csv_is_what_is_drawn(name):
     from PIL import Image

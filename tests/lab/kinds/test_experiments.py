@@ -106,6 +106,7 @@ def test_packs_of_a_zoo_are_all_networks_of_its_grid_once():
             assert network["run"] in runs
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("scale", "least"), [("demo", 24), ("short", 60)])
 def test_every_stand_in_is_large_enough_and_can_be_built(scale, least):
     zoo, grid = load("vision-zoo", scale), load("vision-grid", scale)

@@ -73,6 +73,7 @@ def test_variants_are_excluded_by_their_names(content, tmp_path):
     assert len(load(tmp_path, content).packs) == 6
 
 
+@pytest.mark.more
 def test_one_table_holds_the_layers_of_all_architectures_each_with_its_own(content, tmp_path):
     grid, raw = load(tmp_path, content), images((3, 8, 8), 40, 8)
     table, trained = table_of(grid, raw)

@@ -68,6 +68,7 @@ def configurations():
     return cases
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("settings", configurations())
 def test_paper_scale_takes_steps(settings):
     name = settings["data"]["set"]

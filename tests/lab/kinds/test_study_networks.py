@@ -148,6 +148,7 @@ def codes():
     return found
 
 
+@pytest.mark.more
 def test_an_edit_reaches_exactly_the_jobs_that_use_it(study):
     Path("other.py").write_text("def train(lr, width, seed):\n    return {}\n")
     declare("mine-loop", {**LOOP, "train": "other:train", "data": "digits"})
@@ -170,6 +171,7 @@ def test_an_edit_reaches_exactly_the_jobs_that_use_it(study):
     assert lr == {"train", "geometry", "hessian", "table"}
 
 
+@pytest.mark.more
 def test_an_outcome_is_part_of_the_table_alone(study):
     assert (
         main(["run", "mine-loop", "lr0.5-width4-s0", "lr0.5-width4-s1", "--family", "geometry"])
@@ -242,6 +244,7 @@ def test_a_folder_that_is_no_study_has_no_such_experiment(study):
         plan.read_experiment(study / "experiments/mine-loop.yaml", "demo", None)
 
 
+@pytest.mark.more
 def test_what_does_not_fit_or_returns_something_else_loses_nothing(study, capsys):
     declare("mine-loop", {**LOOP, "settings": {"lr": [0.1, 2.0], "width": [4]}, "exclude": []})
     packs = ["lr0.1-width4-s0", "lr2.0-width4-s0"]
@@ -256,6 +259,7 @@ def test_what_does_not_fit_or_returns_something_else_loses_nothing(study, capsys
     assert "lr0.1-width4-s0.pt does not fit mine:build" in capsys.readouterr().err
 
 
+@pytest.mark.more
 def test_former_kinds_and_keys_are_read_with_a_sentence_that_says_the_present_ones(study):
     """In two ways: a loop as it was, and a zoo whose sections moved."""
     present, planned_ = {**LOOP}, planned().experiment("mine-loop")

@@ -80,6 +80,7 @@ def default(tmp_path_factory):
     return functools.cache(lambda grid: made(grid, None, tmp_path_factory.mktemp(grid)))
 
 
+@pytest.mark.every(7)
 @pytest.mark.parametrize(("grid", "variant"), CASES, ids=lambda value: str(value))
 def test_every_variant_is_trained_and_measured_and_changes_the_numbers(
     grid, variant, default, tmp_path

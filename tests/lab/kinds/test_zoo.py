@@ -181,6 +181,7 @@ def test_the_command_says_what_does_not_fit(weights, images, capsys, tmp_path):
     assert "--timm and --images go together" in capsys.readouterr().err
 
 
+@pytest.mark.more
 def test_the_command_gives_both_quantities_with_errors_time_and_memory(imagenet, capsys, tmp_path):
     out = tmp_path / "report.zarr.zip"
     path = imagenet / "timm" / f"{NAME}.safetensors"

@@ -47,11 +47,13 @@ def in_other_words(text):
     return text.replace("from __future__", "# why\nfrom __future__")
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("template", ["pairs", "intervals", "matrix", "sweep"])
 def test_an_edited_template_changes_the_code_of_its_figures_alone(template, package):
     assert package(f"flatlab/lab/figures/{template}.py", with_code) == drawn_by(template)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("path", "targets"),
     [

@@ -288,6 +288,7 @@ def interpreter(version):
     pytest.skip(f"there is no Python {version} here")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_python_gives_the_same_fingerprints(package, version, tmp_path):
     """Of each module of this package, and of syntax that Python versions parse differently."""

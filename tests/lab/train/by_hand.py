@@ -6,7 +6,6 @@ which are written out here: numpy's generators of (seed, 1) for the order of the
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +21,7 @@ SEED, SAMPLES, CLASSES, SIZE = 3, 22, 3, 8
 PADDING = 2
 
 
-def data_of(augmented: float | None = None, operations: int | None = None) -> dict[str, Any]:
+def data_of(augmented=None, operations=None):
     """The section `data`: crops and flips of a share of the images, behind RandAugment, or none."""
     keys, options = [], {}
     if operations is not None:
@@ -34,14 +33,7 @@ def data_of(augmented: float | None = None, operations: int | None = None) -> di
     return {**DATA, "augmentation": "+".join(keys), "options": options} if keys else DATA
 
 
-def weights(
-    network: str,
-    options: dict[str, Any],
-    steps: int,
-    augmented: float | None = None,
-    operations: int | None = None,
-    **training: Any,
-) -> dict[str, Tensor]:
+def weights(network, options, steps, augmented=None, operations=None, **training):
     """The state of the run of seed `SEED` after some steps on the images of `packs`."""
     training = {**TRAINING, **training}
     split = prepare(images((SIZE, SIZE)), DATA).train
@@ -52,7 +44,7 @@ def weights(
     scheduler, loss = schedule(update, training, steps), LOSSES[training["loss"]]
     smoothing = training["label_smoothing"]
 
-    def differentiate(batch: np.ndarray, step: int) -> None:
+    def differentiate(batch, step):
         update.zero_grad()
         size = training["batch_size"]
         for piece in np.split(batch, range(size, len(batch), size)):
@@ -89,7 +81,7 @@ LOSSES: dict[str, Callable[[Tensor, Tensor, float], Tensor]] = {
 }
 
 
-def rate_of(seed: int, lr: float | dict[str, float]) -> float:
+def rate_of(seed, lr):
     """What a seed draws, log-uniformly, where it draws."""
     if not isinstance(lr, dict):
         return lr
@@ -97,7 +89,7 @@ def rate_of(seed: int, lr: float | dict[str, float]) -> float:
     return lr["low"] * (lr["high"] / lr["low"]) ** share
 
 
-def optimizer(parameters: list[nn.Parameter], training: dict[str, Any]) -> torch.optim.Optimizer:
+def optimizer(parameters, training):
     lr = rate_of(SEED, training["lr"])
     decay, momentum = training["weight_decay"], training["momentum"]
     if training["optimizer"] == "adam":
@@ -114,7 +106,7 @@ def optimizer(parameters: list[nn.Parameter], training: dict[str, Any]) -> torch
     return torch.optim.SGD(parameters, lr, momentum=momentum, weight_decay=decay)
 
 
-def schedule(update: torch.optim.Optimizer, training: dict[str, Any], steps: int) -> Any:
+def schedule(update, training, steps):
     """The scheduler of torch, which is called after each step."""
     kinds, kind = torch.optim.lr_scheduler, training["schedule"]
     if kind == "cosine":
@@ -132,7 +124,7 @@ def schedule(update: torch.optim.Optimizer, training: dict[str, Any], steps: int
     return kinds.ConstantLR(update, factor=1.0)
 
 
-def ascend(parameters: list[nn.Parameter], radius: float) -> list[Tensor]:
+def ascend(parameters, radius):
     """The step of SAM as published, to w + rho g / |g|; returns w."""
     before = [p.detach().clone() for p in parameters]
     norm = sum(float(p.grad.square().sum()) for p in parameters) ** 0.5
@@ -142,12 +134,12 @@ def ascend(parameters: list[nn.Parameter], radius: float) -> list[Tensor]:
     return before
 
 
-def stream(key: str) -> np.random.Generator:
+def stream(key):
     """Of the first 100 steps."""
     return np.random.default_rng([SEED, 0, *key.encode()])
 
 
-def mixed(inputs: Tensor, targets: Tensor, alpha: float, step: int) -> tuple[Tensor, Tensor]:
+def mixed(inputs, targets, alpha, step):
     """Mixup as published."""
     generator, size = stream("mixup"), len(inputs)
     share = generator.beta(alpha, alpha, size=100)[step]
@@ -158,7 +150,7 @@ def mixed(inputs: Tensor, targets: Tensor, alpha: float, step: int) -> tuple[Ten
     )
 
 
-def changed(batch: np.ndarray, probability: float, operations: int, step: int) -> Tensor:
+def changed(batch, probability, operations, step):
     """Images of 8 bits as torchvision changes, crops and flips them, then scaled."""
     raw = images((SIZE, SIZE))["train_inputs"].values
     kept = [torch.from_numpy(image).to(torch.uint8)[None] for image in raw[batch]]
@@ -180,9 +172,7 @@ def changed(batch: np.ndarray, probability: float, operations: int, step: int) -
     return torch.stack([(image.double() - raw.mean()) / raw.std() for image in kept])
 
 
-def batches(
-    training: dict[str, Any], steps: int, samples: int = SAMPLES, seed: int = SEED
-) -> list[np.ndarray]:
+def batches(training, steps, samples=SAMPLES, seed=SEED):
     """The samples of each step."""
     generator, size = np.random.default_rng([seed, 1]), training["batch_size"]
     drawing, kind = torch.Generator().manual_seed(seed), training["minibatches"]

@@ -40,6 +40,7 @@ class TestDivergence:
             assert not finite(short, run)
             same_bytes(trained, short, run)
 
+    @pytest.mark.first(2)
     @pytest.mark.parametrize("mode", MODES)
     def test_its_companions_are_unaffected_to_the_bit(self, mode, monkeypatch):
         """The same pack, in which one network starts with huge weights, or does not."""
@@ -52,6 +53,7 @@ class TestDivergence:
         assert trained.weights[1]["ended"] == ["finished", "diverged", "finished"]
         same_bytes(trained, expected, [0, 2])
 
+    @pytest.mark.first(1)
     @pytest.mark.parametrize(
         "network", ["mlp", "lenet5", pytest.param("resnet", marks=pytest.mark.long)]
     )
@@ -73,6 +75,7 @@ class TestDivergence:
         same(found, expected)
         assert widths[-2:] == [3, 3]
 
+    @pytest.mark.more
     def test_it_stays_in_its_stack_where_a_narrower_one_rounds_differently(self, monkeypatch):
         raw = images((8, 8))
         self.spoil(monkeypatch, seeds=(1, 3))
@@ -133,6 +136,7 @@ class TestDivergence:
 
 
 class TestStopping:
+    @pytest.mark.first(2)
     @pytest.mark.parametrize("mode", MODES)
     def test_each_network_stops_at_its_own_step(self, mode):
         raw = images((8, 8))
@@ -164,6 +168,7 @@ class TestStopping:
         expected = next(s for s in looks if loss[[s - 20, s - 10, s]].mean() < 0.2)
         assert trained.weights[1]["steps"] == [expected]
 
+    @pytest.mark.first(3)
     @pytest.mark.parametrize("mode", MODES)
     @pytest.mark.parametrize(
         ("minibatches", "more"),

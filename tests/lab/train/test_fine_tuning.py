@@ -36,6 +36,7 @@ def initial(pack, starts):
     return {name: array[:, 0] for name, array in arrays.items()}
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("network", HEADS)
 def test_all_but_the_head_are_the_weights_of_the_other_grid(network):
     made = build(settings(network)["network"], (1, 8, 8), 3)
@@ -74,6 +75,7 @@ def test_it_is_what_torch_does_from_the_same_weights():
         assert not np.array_equal(array[:, 0], trained.dense[0][name][:, 0])
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("mode", MODES)
 def test_an_interrupted_one_ends_with_the_same_bytes(mode, tmp_path):
     given = {"mode": mode, "iterations": 40, "precision": "float32"}
@@ -86,6 +88,7 @@ def test_an_interrupted_one_ends_with_the_same_bytes(mode, tmp_path):
     same(resumed, expected)
 
 
+@pytest.mark.more
 def test_other_weights_abandon_what_was_begun(tmp_path):
     given = {"mode": "batched", "iterations": 40}
     one, other = (pretrained("mlp", lr=lr, **given) for lr in (0.01, 0.03))
@@ -171,6 +174,7 @@ def test_a_run_starts_from_that_of_its_seed_or_from_one_for_all(folder):
     assert measured[0].settings == measured[1].settings
 
 
+@pytest.mark.more
 def test_a_smaller_first_grid_is_reduced_evidence(folder):
     found = loaded(folder, tuned=tuned(setting="lr0.1-b20"))
     published = loaded(folder, "paper")["tuned"]
@@ -189,6 +193,7 @@ BAD = {
 }
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("kind", BAD)
 def test_a_start_that_is_not_there_is_refused_with_the_key(kind, folder):
     start, words = BAD[kind]

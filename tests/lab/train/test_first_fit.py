@@ -46,6 +46,7 @@ def errors_of(pack, raw, steps):
     return found, arrays, about
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("network", ["mlp", pytest.param("resnet", marks=pytest.mark.long)])
 def test_they_are_those_at_the_end_of_the_first_epoch_that_suffices(mode, network):
@@ -67,6 +68,7 @@ def test_they_are_those_at_the_end_of_the_first_epoch_that_suffices(mode, networ
     assert len({*fitted}) > 1  # the runs differ, or this would show little
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("mode", MODES)
 def test_keeping_them_changes_nothing_else(mode):
     pack, raw = given(mode=mode, precision="float32"), images((8, 8))
@@ -102,6 +104,7 @@ def test_a_network_that_never_gets_there_or_diverges_has_none(lr, error, ended):
     assert all(np.isnan(array).all() for array in arrays.values())
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_run_interrupted_anywhere_ends_with_the_same_bytes(mode, tmp_path):
     pack, raw = given(mode=mode, precision="float32"), images((8, 8))
@@ -112,6 +115,7 @@ def test_a_run_interrupted_anywhere_ends_with_the_same_bytes(mode, tmp_path):
         same(only(raw, pack, folders=[folder]), expected)
 
 
+@pytest.mark.more
 def test_a_power_cut_while_they_are_saved_loses_nothing(tmp_path, monkeypatch):
     """The weights of one run are on disk, and no state that knows of them."""
     pack, raw = given(), images((8, 8))

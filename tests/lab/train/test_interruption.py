@@ -41,6 +41,7 @@ class TestResume:
         ("mlp", {"stop": {"every": 7, "loss": 0.2, "mean_of": 2, "accuracy": None}, "lr": 0.1}),
     )
 
+    @pytest.mark.first(2)
     @pytest.mark.parametrize("mode", MODES)
     @pytest.mark.parametrize(("network", "training"), KINDS)
     @pytest.mark.parametrize(
@@ -67,6 +68,7 @@ class TestResume:
                     train_packs(raw, [given], folders=[folder])
             same(only(raw, given, folders=[folder]), expected)
 
+    @pytest.mark.more
     def test_several_interruptions_of_several_packs(self, tmp_path):
         raw = images((8, 8))
         packs = [settings("mlp", seeds=seeds, mode="batched") for seeds in ((0, 1), (2,))]

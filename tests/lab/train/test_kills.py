@@ -73,6 +73,7 @@ for line in sys.stdin if len(sys.argv) == 1 else ():  # a process for each, that
 """
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("mode", "fewest", "seconds", "longest"),
     [

@@ -93,6 +93,7 @@ def trained(network, seeds=(0, SEED), **given):
     return found
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize(("network", "rule"), [*cases()])
 def test_every_mode_does_what_the_papers_write(network, rule):
     (name, options), training = NETWORKS[network], RULES[rule]
@@ -105,6 +106,7 @@ def test_every_mode_does_what_the_papers_write(network, rule):
             assert array == pytest.approx(tensor.numpy(), rel=0, abs=EXACT), (mode, key)
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     "rule",
@@ -124,6 +126,7 @@ def test_what_has_strength_zero_changes_no_bit(rule, mode):
     same(off, trained("mlp", mode=mode, iterations=2, minibatches="full"))
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_run_that_diverges_uphill_leaves_its_companions_alone(mode):
     """Its norm is not finite; theirs are their own."""
@@ -139,6 +142,7 @@ def test_a_run_that_diverges_uphill_leaves_its_companions_alone(mode):
             assert array[0].tobytes() == found.weights[0][name][alone].tobytes(), name
 
 
+@pytest.mark.more
 def test_runs_that_stop_take_their_random_numbers_with_them():
     """Others leave the stack, and each that stays keeps its own, and the sum of its losses."""
     stop = {**dict.fromkeys(("every", "loss", "accuracy")), "mean_of": 1, "epoch_loss": 0.2}

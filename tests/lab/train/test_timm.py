@@ -71,6 +71,7 @@ def trained():
     return only(images((4, 4)), pack())
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("initialization", ["as-built", "xavier-linear"])
 def test_the_weights_are_those_of_plain_torch_to_the_bit(initialization):
     """Also of what the network draws by itself, whatever is trained beside it."""
@@ -85,6 +86,7 @@ def test_the_weights_are_those_of_plain_torch_to_the_bit(initialization):
             assert trained.weights[0][name][run, 0].tobytes() == array.tobytes(), name
 
 
+@pytest.mark.more
 def test_a_network_that_draws_ends_with_the_same_bytes_when_interrupted(trained, tmp_path):
     raw = images((4, 4))
     for steps in (1, 5, STEPS - 1):

@@ -1,6 +1,5 @@
 """Every job of the project as it is planned: its params, and what tells which use what."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,15 +21,15 @@ class Job:
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def network(self) -> dict[str, Any]:
+    def network(self):
         return self.facts.get("network", {"name": "", "initialization": "", "options": {}})
 
     @property
-    def training(self) -> dict[str, Any]:
+    def training(self):
         return self.facts.get("training", {})
 
 
-def jobs_of(scales: tuple[str, ...] = plan.SCALES) -> dict[str, Job]:
+def jobs_of(scales=plan.SCALES):
     """Every job of the project by its name: "demo: train mlp-grid lr0.1-b20-s0-4"."""
     return {
         f"{scale}: {kind} {name}": Job(kind, scale, *about)
@@ -39,7 +38,7 @@ def jobs_of(scales: tuple[str, ...] = plan.SCALES) -> dict[str, Job]:
     }
 
 
-def _jobs(chosen: plan.Plan) -> Iterator[tuple[Any, ...]]:
+def _jobs(chosen):
     for key, experiment in chosen.experiments.items():
         for data_set in experiment.data_sets:
             yield "prepare", data_set, {}, plan.fingerprint(plan.module_of("data", data_set))

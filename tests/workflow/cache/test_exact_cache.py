@@ -28,11 +28,11 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
-def planned() -> tuple[dict[str, Job], dict[str, frozenset[str]]]:
+def planned():
     """Every job, and the modules that it uses by the fingerprint of its code."""
     roots = []
 
-    def closure(*names: str) -> frozenset[str]:
+    def closure(*names):
         roots.append(names)
         return found(*names)
 
@@ -46,19 +46,19 @@ def planned() -> tuple[dict[str, Job], dict[str, frozenset[str]]]:
 
 
 @pytest.fixture(scope="module")
-def jobs(planned) -> dict[str, Job]:
+def jobs(planned):
     return planned[0]
 
 
 @pytest.fixture(scope="module")
-def closures(planned) -> dict[str, frozenset[str]]:
+def closures(planned):
     return planned[1]
 
 
 Uses = Callable[[str, Job], object]
 
 
-def stacked(*heads: str) -> Uses:
+def stacked(*heads):
     """Training jobs of architectures with these names, but those in a loop."""
     return lambda name, job: (
         job.kind == "train"
@@ -67,44 +67,44 @@ def stacked(*heads: str) -> Uses:
     )
 
 
-def trained(section: str, key: str, value: str) -> Uses:
+def trained(section, key, value):
     """Training jobs whose section has this value, alone or among several."""
     return lambda name, job: (
         job.kind == "train" and value in str(job.facts[section].get(key)).split("+")
     )
 
 
-def with_option(key: str, value: str) -> Uses:
+def with_option(key, value):
     """Training jobs of stacked networks with this option."""
     return lambda name, job: stacked("")(name, job) and job.network["options"].get(key) == value
 
 
-def with_network(name: str) -> Uses:
+def with_network(name):
     """Training and measuring jobs of this architecture."""
     return lambda _, job: job.network["name"] == name
 
 
-def with_loss(loss: str, *defaults: str) -> Uses:
+def with_loss(loss, *defaults):
     """Training and measuring jobs with this loss, and those whose default it is."""
     return lambda name, job: (
         job.training.get("loss") == loss or any(re.search(each, name) for each in defaults)
     )
 
 
-def verdicts_of(*papers: str) -> Uses:
+def verdicts_of(*papers):
     return lambda name, job: job.kind == "verify" and name.split()[-1].rpartition("_")[0] in papers
 
 
-def either(*uses: Uses) -> Uses:
+def either(*uses):
     return lambda name, job: any(use(name, job) for use in uses)
 
 
-def matching(pattern: str) -> Uses:
+def matching(pattern):
     """Jobs whose name without the scale fits a pattern."""
     return lambda name, job: re.fullmatch(pattern, name.partition(": ")[2])
 
 
-def nothing(name: str, job: Job) -> bool:
+def nothing(name, job):
     return False
 
 
@@ -176,6 +176,7 @@ AMONG = {
 """What other kinds of jobs may use too."""
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("path", "uses", "kind"),
     [
@@ -183,7 +184,7 @@ AMONG = {
         *((path, uses, kind) for kind, among in AMONG.items() for path, uses in among.items()),
     ],
 )
-def test_an_edit_re_runs_exactly_what_uses_it(path, uses, kind, jobs, closures) -> None:
+def test_an_edit_re_runs_exactly_what_uses_it(path, uses, kind, jobs, closures):
     module = "flatlab." + path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     assert fingerprints._file(module).is_file()
     asked = {name: job for name, job in jobs.items() if kind in ("", job.kind)}
@@ -195,18 +196,20 @@ def test_an_edit_re_runs_exactly_what_uses_it(path, uses, kind, jobs, closures) 
 ENGINE = ("train", "train/layers", "train/optimizers", "train/regularizers", "train/augmentations")
 
 
-def modules_of(*folders: str) -> set[str]:
+def modules_of(*folders):
     return {plan.module_of(folder, key) for folder in folders for key in keys_of(folder)}
 
 
-def test_measuring_uses_nothing_of_the_training(jobs, closures) -> None:
+@pytest.mark.more
+def test_measuring_uses_nothing_of_the_training(jobs, closures):
     engine = modules_of(*ENGINE)
     measuring = [job for job in jobs.values() if job.kind == "measure" and job.training]
     assert len(measuring) > 100
     assert not any(closures[job.code] & engine for job in measuring)
 
 
-def test_layers_are_stacked_by_their_rules_but_in_a_loop(jobs, closures) -> None:
+@pytest.mark.more
+def test_layers_are_stacked_by_their_rules_but_in_a_loop(jobs, closures):
     rules = modules_of("train/layers")
     for name, job in jobs.items():
         if job.kind == "train":
@@ -225,13 +228,14 @@ print(json.dumps({k: asdict(v) for k, v in jobs_of(("demo",)).items()}))
 """
 
 
-def substitute(path: Path, old: str, new: str) -> None:
+def substitute(path, old, new):
     text = path.read_text()
     assert text.count(old) == 1, f"{old!r} is {text.count(old)} times in {path}"
     path.write_text(text.replace(old, new))
 
 
-def test_words_re_run_nothing_and_declarations_what_they_declare(jobs, tmp_path: Path) -> None:
+@pytest.mark.more
+def test_words_re_run_nothing_and_declarations_what_they_declare(jobs, tmp_path):
     """A remark and other docstrings in every file; a title, a sentence of captions, an option."""
     for name in ("flatlab", "papers"):
         ignored = shutil.ignore_patterns("__pycache__")

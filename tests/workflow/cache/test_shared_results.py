@@ -1,4 +1,6 @@
-"""Two folders share what they compute through Snakemake's cache between workflows."""
+"""What another folder or a run without Snakemake has computed is the same, and is taken."""
+
+import shutil
 
 import pytest
 
@@ -7,6 +9,7 @@ from flatlab.lab import plan
 pytestmark = pytest.mark.workflow
 
 
+@pytest.mark.more
 def test_a_second_folder_takes_what_the_first_has_computed(fresh, sources, completed, tmp_path):
     """The first computes on one core what the completed laboratory computed on two: the same."""
     cache = tmp_path / "cache"
@@ -33,3 +36,22 @@ def test_images_of_ones_own_are_not_shared(monkeypatch):
     monkeypatch.setenv("SNAKEMAKE_OUTPUT_CACHE", "/somewhere")
     for own, fixed in (({}, True), ({"digits": "image-folder"}, False)):
         assert plan.Plan({"stand_ins": own}).shares_results == fixed
+
+
+@pytest.mark.more
+def test_files_made_without_the_workflow_are_the_same_and_are_adopted(fresh, completed):
+    run = fresh.finish(fresh.start("run", "mlp-grid", program="flatlab"))
+    for pack in fresh.PACKS:
+        for family in fresh.FAMILIES:
+            assert fresh.metrics(family, pack) in run.output
+    made, theirs = fresh.results(), completed.results()
+    assert made == {name: theirs[name] for name in made}
+    assert fresh.weights(fresh.PACKS[0]) in made
+    # At home the metric files are enough: tables and figures are made from them.
+    shutil.rmtree(fresh / "results/demo/models")
+    shutil.rmtree(fresh / "results/demo/data")
+    fresh.runs_exactly(*fresh.ANALYSIS)
+    ours = fresh.results()
+    assert not [name for name in ours if "/models/" in name or "/data/" in name]
+    assert ours == {name: theirs[name] for name in ours}
+    assert {fresh.TABLE, f"{fresh.FIGURE}.pdf"} <= ours.keys()

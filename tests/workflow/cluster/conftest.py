@@ -1,13 +1,8 @@
 """The small laboratory on a real Slurm."""
 
-from __future__ import annotations
-
 import importlib.util
-from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -15,7 +10,7 @@ ON_SLURM = ("--workflow-profile", "profiles/slurm")
 QUICKLY = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5")
 
 
-def _load(name: str) -> ModuleType:
+def _load(name):
     """A module beside this file: a folder of tests is no package."""
     specification = importlib.util.spec_from_file_location(name, Path(__file__).with_name(name))
     assert specification
@@ -26,7 +21,7 @@ def _load(name: str) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def slurm(tmp_path_factory):
     """A cluster of two nodes, for this run of tests."""
     module = _load("slurm.py")
     if reason := module.why_not():
@@ -41,11 +36,11 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def submit_from(slurm: Any) -> Iterator[Callable[..., Any]]:
+def submit_from(slurm):
     """Start the workflow of a laboratory on Slurm; its jobs end with the test."""
     labs = []
 
-    def start(lab: Any, *arguments: str, **options: str) -> Any:
+    def start(lab, *arguments, **options):
         labs.append(lab)
         return lab.start(*arguments, *ON_SLURM, *QUICKLY, **options)
 
@@ -57,6 +52,6 @@ def submit_from(slurm: Any) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def submit(fresh: Any, submit_from: Callable[..., Any]) -> Callable[..., Any]:
+def submit(fresh, submit_from):
     """Start the workflow of a laboratory without results on Slurm."""
     return partial(submit_from, fresh)

@@ -8,8 +8,6 @@ SLURM_CONF; it is made where nothing is there, and removed by `stop`. Needs root
 packages munge, slurmctld, slurmd and slurm-client.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import platform
@@ -18,7 +16,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 LINK = Path("/etc/slurm/slurm.conf")
@@ -65,7 +62,7 @@ PartitionName=gpu Nodes=ALL MaxTime=INFINITE DefaultTime=5
 """
 
 
-def why_not() -> str:
+def why_not():
     """Why no Slurm can be started here; empty where it can."""
     missing = [program for program in PROGRAMS if not _which(program)]
     if missing:
@@ -77,11 +74,11 @@ def why_not() -> str:
     return ""
 
 
-def _which(program: str) -> str | None:
+def _which(program):
     return shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
 
 
-def until(true: Callable[[], object], what: str, seconds: float = 30) -> None:
+def until(true, what, seconds=30):
     """Wait until something is so."""
     deadline = time.monotonic() + seconds
     while not true():
@@ -93,10 +90,10 @@ def until(true: Callable[[], object], what: str, seconds: float = 30) -> None:
 class Slurm:
     """The cluster whose files are in `folder`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
 
-    def start(self) -> None:
+    def start(self):
         """Write the configuration and start all daemons."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o755)
@@ -116,7 +113,7 @@ class Slurm:
             self.start_node(node)
         until(lambda: self("sinfo", "-hN", "-p", "cpu", "-t", "idle").count("\n") == 2, "no nodes")
 
-    def _configure(self) -> None:
+    def _configure(self):
         host = platform.node().split(".")[0]
         lines = [CONFIGURATION.format(host=host, folder=self.folder, port=PORT)]
         for number, node in enumerate(NODES, start=1):
@@ -134,23 +131,23 @@ class Slurm:
             f"File={self.folder}/gpu[0-{GPUS - 1}] Flags=nvidia_gpu_env\n"  # CUDA_VISIBLE_DEVICES
         )
 
-    def _daemon(self, program: str, *arguments: str) -> None:
+    def _daemon(self, program, *arguments):
         path = _which(program)
         assert path
         where = {**os.environ, "SLURM_CONF": f"{self.folder}/slurm.conf"}  # gres.conf is beside it
         command = [path, *arguments]
         subprocess.run(command, env=where, check=True, timeout=30, stdin=subprocess.DEVNULL)
 
-    def start_controller(self) -> None:
+    def start_controller(self):
         """Start slurmctld and wait until it answers."""
         self._daemon("slurmctld")
         until(lambda: "UP" in self("scontrol", "ping"), "slurmctld does not answer")
 
-    def start_node(self, node: str) -> None:
+    def start_node(self, node):
         """Start one node's slurmd."""
         self._daemon("slurmd", "-N", node)
 
-    def pid(self, daemon: str) -> int | None:
+    def pid(self, daemon):
         """The process of a daemon: munged, slurmctld, slurmd-n1, slurmd-n2."""
         try:
             pid = int((self.folder / f"{daemon}.pid").read_text())
@@ -159,13 +156,13 @@ class Slurm:
             return None
         return pid if daemon.split("-")[0].encode() in command else None
 
-    def kill(self, daemon: str, number: int = signal.SIGTERM) -> None:
+    def kill(self, daemon, number=signal.SIGTERM):
         """End one daemon."""
         if pid := self.pid(daemon):
             os.kill(pid, number)
             until(lambda: self.pid(daemon) is None, f"{daemon} does not end")
 
-    def stop(self) -> None:
+    def stop(self):
         """Cancel all jobs and end all daemons."""
         with contextlib.suppress(subprocess.SubprocessError, TimeoutError):
             if self.pid("slurmctld"):
@@ -179,12 +176,12 @@ class Slurm:
         if LINK.is_symlink() and LINK.readlink() == self.folder / "slurm.conf":
             LINK.unlink()
 
-    def __call__(self, *command: str) -> str:
+    def __call__(self, *command):
         """What a command of Slurm prints."""
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         return done.stdout
 
-    def jobs(self, *states: str) -> list[str]:
+    def jobs(self, *states):
         """The numbers of the jobs in some states, such as RUNNING; all that are known if none."""
         chosen = ",".join(states) or "all"
         return self("squeue", "-h", "-o", "%i", "-t", chosen).split()

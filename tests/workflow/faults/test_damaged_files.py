@@ -9,25 +9,17 @@ import pytest
 
 from tests.workflow.lab import Lab
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.long]  # of a table: tests/workflow/test_a_day.py
 
 ACCURACY = Lab.metrics("accuracy", Lab.PACKS[0])
 DAMAGE = {
-    "table": (Lab.TABLE, ["--forcerun", "draw"]),
     "metrics": (Lab.metrics("geometry", Lab.PACKS[0]), ["--forcerun", "table"]),
     # The file that was to be measured again is gone, and made again when it is named.
     "weights": (Lab.weights(Lab.PACKS[0]), ["--force", ACCURACY], ACCURACY),
 }
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "table",
-        pytest.param("metrics", marks=pytest.mark.long),
-        pytest.param("weights", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize("kind", DAMAGE)
 def test_a_damaged_file_is_named_and_made_again(kind, lab):
     """Damage it, make its reader run, do what the error says: all is as it was."""
     path, reader, *targets = DAMAGE[kind]

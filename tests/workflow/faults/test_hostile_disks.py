@@ -11,7 +11,7 @@ import pytest
 
 from tests.workflow.lab import Lab
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.more]
 
 
 def nothing_is_half_written(lab):

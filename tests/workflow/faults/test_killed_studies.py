@@ -1,7 +1,5 @@
 """A study whose build is killed goes on: what was finished stays, the end has the same bytes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
@@ -9,7 +7,6 @@ import time
 import pytest
 
 from tests.workflow import small_study
-from tests.workflow.lab import Lab
 
 pytestmark = [pytest.mark.workflow, pytest.mark.long]
 
@@ -18,7 +15,7 @@ RUNS = 4
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory) -> Lab:
+def undisturbed(tmp_path_factory):
     """The study after a build of both tables."""
     return small_study.built(tmp_path_factory.mktemp("undisturbed") / "mine", "[0-1]")
 
@@ -68,22 +65,22 @@ def test_a_killed_build_goes_on_to_the_same_bytes(undisturbed, study, key, call)
     assert notes(study, "measure") == RUNS + (what == "measure")
 
 
-def notes(study: Lab, what: str) -> int:
+def notes(study, what):
     """How often a function of the study was called."""
     return (study / "notes").read_text().split().count(what) if (study / "notes").exists() else 0
 
 
-def held(study: Lab, what: str, count: int) -> bool:
+def held(study, what, count):
     """Whether the call that waits to be killed has begun."""
     return notes(study, what) == count
 
 
-def results(study: Lab) -> list[str]:
+def results(study):
     """The files of results."""
     return [path for path in study.results() if path.endswith((".zarr.zip", ".safetensors"))]
 
 
-def unfinished(study: Lab) -> str:
+def unfinished(study):
     """The output of the job that was killed: its lock lies beside it."""
     (lock,) = (study / "results").rglob("*.lock")
     return lock.relative_to(study.folder).as_posix().removesuffix(".lock")

@@ -12,7 +12,7 @@ import time
 import pytest
 from filelock import SoftFileLease
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.more]
 
 PATIENCE_S = 120
 SNAKEMAKES_LOCK = "Directory cannot be locked"

@@ -128,6 +128,7 @@ def log(lab):
     return max((lab / ".snakemake/log").glob("*.log")).read_text()
 
 
+@pytest.mark.more
 @pytest.mark.workflow
 def test_a_terminal_shows_a_bar_and_the_log_file_every_job(watched):
     shown = on_a_terminal(watched, *DRAWN_AGAIN)
@@ -151,6 +152,7 @@ def test_elsewhere_and_in_dry_runs_snakemake_prints_what_it_always_does(watched)
     assert [rule for rule, _ in JOB.findall(dry)] == ["draw", "all"]
 
 
+@pytest.mark.more
 @pytest.mark.workflow
 def test_an_error_is_shown_in_full_above_the_bar(watched):
     watched.damage(Lab.TABLE)

@@ -1,7 +1,6 @@
 """A figure of a simulation: its table, its verdicts and its place among what is published."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -57,17 +56,3 @@ def test_a_figure_of_a_simulation_needs_its_table_and_no_network(with_simulation
     assert lab.snakemake("--cores", "1", "published").jobs == jobs
     redrawn = lab / "results/redrawn/demo/figures/petzka2021/fig4.png"
     assert redrawn.read_bytes() == (published / "figures/petzka2021/fig4.png").read_bytes()
-
-
-@pytest.mark.long
-def test_a_damaged_table_of_a_simulation_is_named_and_made_again(with_simulation):
-    lab = with_simulation
-    lab.snakemake("--cores", "2", TARGET)
-    before = lab.results()
-    lab.damage(TABLE)
-    shutil.rmtree(lab / "results/demo/figures")
-    run = lab.snakemake("--cores", "1", TARGET, succeeds=False)
-    assert f"{TABLE} is damaged" in run.output
-    lab.snakemake("--cores", "1", *run.remedy)
-    lab.snakemake("--cores", "2", TARGET)
-    assert lab.results() == before

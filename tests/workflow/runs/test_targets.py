@@ -16,6 +16,7 @@ def planned(sources, tmp_path_factory):
     return sources.copy(tmp_path_factory.mktemp("planned") / "lab")
 
 
+@pytest.mark.more
 def test_the_targets_are_all_the_papers_and_the_figures_and_build_what_they_need(planned):
     """From nothing: the data, the networks, their table, the figure and its verdicts."""
     listed = planned.snakemake("--list-target-rules").output.splitlines()
@@ -45,6 +46,7 @@ AT_ONCE = ("petzka2021_fig5", "chen2026_figH18", "chen2027", "--config scale=hug
 """Each other one is refused where one of these is, by the same function."""
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "asked",
     [pytest.param(each, marks=[] if each in AT_ONCE else pytest.mark.long) for each in REFUSED],
@@ -57,6 +59,7 @@ def test_what_is_unknown_is_refused_in_a_sentence(planned, asked):
     assert "Exception" not in output
 
 
+@pytest.mark.more
 def test_a_paper_that_the_configuration_does_not_name_is_still_a_target(fresh):
     (fresh / "config.yaml").write_text("papers: [petzka2021]\n")
     fresh.declare("petzka2021", "fig4")
@@ -66,6 +69,7 @@ def test_a_paper_that_the_configuration_does_not_name_is_still_a_target(fresh):
     assert "draw figH8" not in fresh.snakemake("--dry-run").jobs
 
 
+@pytest.mark.more
 def test_the_report_shows_the_figure(lab):
     lab.snakemake("--report", "report.zip")
     with zipfile.ZipFile(lab / "report.zip") as archive:

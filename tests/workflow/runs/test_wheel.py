@@ -23,12 +23,15 @@ WORKFLOW = "flatlab/workflow/"
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 BUILDS = find_spec("setuptools") and find_spec("pip")
 
-pytestmark = pytest.mark.skipif(not BUILDS, reason="building a wheel needs setuptools and pip")
+pytestmark = [
+    pytest.mark.more,
+    pytest.mark.skipif(not BUILDS, reason="building a wheel needs setuptools and pip"),
+]
 
 
 @pytest.fixture(scope="module")
-def wheel(built_once) -> Path:
-    def build(folder: Path) -> None:
+def wheel(built_once):
+    def build(folder):
         source = folder / "source"
         source.mkdir(parents=True)
         for name in FILES:
@@ -43,10 +46,10 @@ def wheel(built_once) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, built_once) -> Path:
+def installed(wheel, built_once):
     """A folder of packages with nothing but the wheel; the others are those of this environment."""
 
-    def install(folder: Path) -> None:
+    def install(folder):
         options = ["--quiet", "--no-deps", "--no-index", "--target", str(folder)]
         subprocess.run([sys.executable, "-m", "pip", "install", *options, str(wheel)], check=True)
 
@@ -54,11 +57,11 @@ def installed(wheel: Path, built_once) -> Path:
 
 
 @pytest.fixture
-def flatlab(installed: Path, tmp_path: Path):
+def flatlab(installed, tmp_path):
     """Run the installed command in an empty folder."""
     environment = {**os.environ, "PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1"}
 
-    def run(*arguments: str, program: str = "flatlab") -> subprocess.CompletedProcess[str]:
+    def run(*arguments, program="flatlab"):
         command = [str(installed / "bin" / program)] if program == "flatlab" else [sys.executable]
         return subprocess.run(
             [*command, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True
@@ -67,7 +70,7 @@ def flatlab(installed: Path, tmp_path: Path):
     return run
 
 
-def test_the_wheel_holds_every_module_and_asks_for_no_snakemake(wheel: Path) -> None:
+def test_the_wheel_holds_every_module_and_asks_for_no_snakemake(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         metadata = archive.read(next(n for n in names if n.endswith("/METADATA"))).decode()
@@ -85,7 +88,7 @@ def test_the_wheel_holds_every_module_and_asks_for_no_snakemake(wheel: Path) -> 
     assert [line for line in needs if "snakemake" in line and "extra ==" not in line] == []
 
 
-def test_what_the_package_imports_is_declared() -> None:
+def test_what_the_package_imports_is_declared():
     """The packages that any module imports, wherever it does, are dependencies of the project."""
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     names = {"pillow": "PIL", "pyyaml": "yaml", "scikit-learn": "sklearn"}
@@ -103,7 +106,7 @@ def test_what_the_package_imports_is_declared() -> None:
     assert imported - known == set()
 
 
-def test_every_extra_is_locked() -> None:
+def test_every_extra_is_locked():
     """Except zoos, whose packages are nothing that the workflow needs."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = {
@@ -117,7 +120,7 @@ def test_every_extra_is_locked() -> None:
         assert {each for each in asked if not each.startswith("flatlab[")} <= lines, extra
 
 
-def test_a_network_is_measured_from_an_empty_folder(flatlab, installed: Path, tmp_path: Path):
+def test_a_network_is_measured_from_an_empty_folder(flatlab, installed, tmp_path):
     """The installed package, not this checkout, with the numbers of this checkout."""
     found = flatlab("-c", "import flatlab; print(flatlab.__file__)", program="python")
     assert Path(found.stdout.strip()).is_relative_to(installed)
@@ -142,7 +145,7 @@ COMMANDS = [
 ]
 
 
-def test_what_needs_a_checkout_says_so_in_a_sentence(flatlab) -> None:
+def test_what_needs_a_checkout_says_so_in_a_sentence(flatlab):
     code = f"from flatlab.cli import main; print(*(main(each) for each in {COMMANDS}))"
     done = flatlab("-c", code, program="python")
     assert done.stdout.split() == ["1"] * len(COMMANDS)
@@ -153,14 +156,14 @@ def test_what_needs_a_checkout_says_so_in_a_sentence(flatlab) -> None:
         assert "run flatlab in the project's folder" in sentence
 
 
-def test_in_a_checkout_the_installed_command_lists_its_own_figures(flatlab, tmp_path: Path):
+def test_in_a_checkout_the_installed_command_lists_its_own_figures(flatlab, tmp_path):
     shutil.copy(ROOT / "config.yaml", tmp_path)
     done = flatlab("figures")
     assert done.returncode == 0, done.stderr
     assert "chen2026_fig2" in done.stdout
 
 
-def test_the_installed_wheel_makes_a_study_and_plans_it(flatlab, tmp_path: Path):
+def test_the_installed_wheel_makes_a_study_and_plans_it(flatlab, tmp_path):
     assert flatlab("new", "my-study").returncode == 0
     program = (
         "import os; os.chdir('my-study'); from flatlab.cli import main; import sys;"

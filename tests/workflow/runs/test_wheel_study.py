@@ -1,7 +1,5 @@
 """The wheel in a clean environment: it brings the workflow, and a study is built there."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -17,7 +15,7 @@ UV = Path(sys.executable).with_name("uv")
 FILES = ("Snakefile", "config.yaml", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 
 
-def call(*command: object, cwd: Path, may_fail: str = "") -> str:
+def call(*command, cwd, may_fail=""):
     """What a program prints; if it may fail, the test is skipped with this reason and the error."""
     ours = {k: v for k, v in os.environ.items() if not k.startswith(LEAKING)}
     done = subprocess.run(

@@ -6,6 +6,7 @@ from flatlab.core.registry import literal
 from flatlab.data import load
 from flatlab.lab.train import train_packs
 from flatlab.lab.train.modes import MODES
+from tests.lab.train import by_hand
 from tests.lab.train.by_hand import rate_of
 from tests.lab.train.modes.rules import (
     ARCHITECTURES,
@@ -36,6 +37,7 @@ def test_the_default_mode_of_an_architecture_is_a_fast_one(network):
     assert literal("networks", network, "MODE") in ("batched", "graphs")
 
 
+@pytest.mark.first(6)
 @pytest.mark.parametrize(("network", "options", "shape"), NETWORKS.values(), ids=NETWORKS)
 def test_every_mode_trains_every_architecture_as_the_loop_does(network, options, shape):
     raw, steps = images(shape), 8 if shape == LARGE else 20
@@ -57,12 +59,14 @@ def with_rules():
             yield pytest.param(network, rule, marks=marks, id=f"{network}-{name}")
 
 
+@pytest.mark.first(6)
 @pytest.mark.parametrize(("network", "rule"), [*with_rules()])
 def test_every_mode_follows_every_rule_as_the_loop_does(network, rule):
     raw, rule = images((8, 8)), {"iterations": 20, **rule}
     modes_agree(raw, network, **rule)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("rule", ["momentum and decay", "adam with rates of their own"])
 @pytest.mark.parametrize(
     ("network", "options"),
@@ -74,6 +78,7 @@ def test_every_mode_trains_images_in_single_precision_as_the_loop_does(network, 
     modes_agree(raw, network, exact=1e-5, options=options, **rule)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("activation", ["relu", "tanh", "gaussian"])
 def test_every_mode_fits_numbers_with_every_activation_as_the_loop_does(activation):
     """A regression: its own targets, inputs that are numbers, no labels."""
@@ -97,6 +102,7 @@ def test_every_mode_descends_with_all_samples_as_the_loop_does(name, network, ru
     modes_agree(raw, network, data=GIVEN, **rule)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("network", ["mlp", "resnet"])
 def test_packs_do_not_depend_on_what_is_trained_beside_them(network, mode):
@@ -110,6 +116,7 @@ def test_packs_do_not_depend_on_what_is_trained_beside_them(network, mode):
         same(only(raw, pack), beside)
 
 
+@pytest.mark.more
 def test_runs_with_rates_of_their_own_stop_where_they_would_alone():
     """Those that stand still leave the stack: each of the others keeps its rate."""
     raw = load("sparse-regression")
@@ -135,3 +142,14 @@ def test_the_rate_that_a_run_drew_is_told():
         expected = [rate_of(seed, RATES) for seed in seeds]
         assert trained.weights[1]["lr"] == pytest.approx(expected, rel=1e-12)
     assert "lr" not in only(raw, settings("mlp", iterations=2)).weights[1]
+
+
+@pytest.mark.first(6)
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_the_loop_is_what_one_writes_with_the_framework(rule):
+    """SGD, schedulers and losses of torch, on the data in the order of numpy's generator."""
+    steps = rule.get("iterations", 20)
+    arrays = weights(images((8, 8)), "resnet", mode="loop", **{"iterations": steps, **rule})
+    rule = {key: value for key, value in rule.items() if key != "iterations"}
+    for name, tensor in by_hand.weights("resnet", {}, steps, **rule).items():
+        assert arrays[name][1, 0] == pytest.approx(tensor.numpy(), rel=0, abs=1e-9), name

@@ -50,6 +50,7 @@ def test_larger_minibatches_make_narrower_stacks(batch_size, expected):
 STOP = {"stop": {"every": None, "epoch_loss": 0.25}, "lr": 0.05}
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("network", "rule"), [("lenet5", STOP), ("resnet", {"iterations": 60, "momentum": 0.5})]
 )
