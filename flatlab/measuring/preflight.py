@@ -57,8 +57,9 @@ def measure_family(
     try:
         report = check_derivatives(*asked, mode, settings.progress, before)
         given = samples.targets
-        several = given is not None and given.ndim == 2 and given.shape[1] > 1
-        if several and (why := loss.unfit(given)):
+        if given is not None and given.ndim == 2 and given.shape[1] > 1 and (
+            why := loss.unfit(given)
+        ):
             raise MeasureError(why)
         found = {} if findings is None else findings
         how = replace(settings, difference_step=report.step, found=found)
