@@ -122,7 +122,7 @@ def verdicts_of_figure(figure, place=plan.built_at(PLAN.config.scale)):
 
 
 def files_of_figure(figure, place=plan.built_at(PLAN.config.scale)):
-    endings = ("pdf", "svg", "png", "csv")
+    endings = ("pdf", "svg", "png", "csv", "txt")
     pictures = [place.figure(figure.paper, figure.key, ending) for ending in endings]
     return [*pictures, verdicts_of_figure(figure, place)]
 

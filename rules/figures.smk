@@ -1,7 +1,7 @@
 """Figures: tables and correlations -> pictures, and the numbers that they show.
 
 Reads results/<scale>/tables/<experiment>.zarr.zip and <experiment>.correlations.zarr.zip;
-writes results/<scale>/figures/<paper>/<figure>.{pdf,svg,png,csv}.
+writes results/<scale>/figures/<paper>/<figure>.{pdf,svg,png,csv,txt}.
 """
 
 
@@ -20,6 +20,7 @@ rule draw:
         ),
         png=HERE.figure("{paper}", "{figure}", "png"),
         csv=HERE.figure("{paper}", "{figure}", "csv"),
+        txt=HERE.figure("{paper}", "{figure}", "txt"),
     log:
         "logs/{scale}/draw/{paper}/{figure}.log",
     priority: 1  # drawing takes longer than verifying, and both come last

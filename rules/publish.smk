@@ -23,6 +23,7 @@ use rule draw as redraw with:
         svg=REDRAWN.figure("{paper}", "{figure}", "svg"),
         png=REDRAWN.figure("{paper}", "{figure}", "png"),
         csv=REDRAWN.figure("{paper}", "{figure}", "csv"),
+        txt=REDRAWN.figure("{paper}", "{figure}", "txt"),
     log:
         "logs/{scale}/redraw/{paper}/{figure}.log",
     params:

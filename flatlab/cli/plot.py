@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--by", metavar="NAME", help="sweep: what a line stands for; a second hyper-parameter")
     add("--log", nargs="+", default=[], metavar="NAME", help="logarithmic axes, of a sweep")
     add("--title", default="", help="the headline")
-    help_ = "a .pdf, .svg, .png or .csv (the numbers shown), or a name without ending for all four"
+    help_ = "a .pdf, .svg, .png, .csv (numbers) or .txt (caption), or a name without ending for all"
     add("--out", type=Path, metavar="FILE", help=help_)
 
 
@@ -88,7 +88,7 @@ def _drawn(
     declared = _declaration(tables, kind, names, options)
     title = textwrap.shorten(", ".join(tables), 60)
     where = {"paper": "", "key": kind, "cited": options.title or title, "publication": False}
-    return make({**where, **declared.resolved()}, tables)
+    return make({**where, **declared.resolved(), "headline": options.title}, tables)
 
 
 def _declaration(

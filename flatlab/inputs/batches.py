@@ -44,6 +44,11 @@ def collected(
     elif isinstance(inputs, Mapping):
         inputs, targets = _from_mapping(inputs, targets)
     elif isinstance(inputs, list) and all(map(_is_number_like, inputs)):
+        if targets is None and inputs and np.ndim(inputs[0]) > 1:
+            raise MeasureError(
+                "a list of tensors without targets may be samples or batches; pass "
+                "torch.stack(inputs) of samples, torch.cat(inputs) of batches"
+            )
         inputs = tensor_of([np.asarray(part) for part in inputs], "inputs")
     else:
         if targets is not None:
@@ -209,7 +214,7 @@ def tensor_of(values: Any, what: str) -> Tensor:
         tensor = values.clone() if values.is_inference() else values
     else:
         try:
-            array = np.asarray(values)
+            array = np.asarray(values, order="C")
             if array.dtype.kind not in "fiubc":
                 raise TypeError(f"they are {array.dtype}")
             wide = array.dtype.kind == "f" and array.dtype.itemsize > 8  # torch has no such

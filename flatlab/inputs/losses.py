@@ -124,7 +124,6 @@ def loss_for(
     model: nn.Module,
     samples: SampleSet,
     outputs: Outputs,
-    given: Tensor | None,
     ignore_index: int,
     elsewhere: Callable[[], Any],
 ) -> tuple[Loss, SampleSet]:
@@ -134,12 +133,11 @@ def loss_for(
         values on single samples, or their sum, or the mean over all positions.
     model: maps samples to vectors.
     outputs: what it returns by itself.
-    given: targets as a user has them, which a function takes.
     ignore_index: the class of positions that do not count.
     elsewhere: calls the user's network on other samples.
     """
     if not isinstance(loss, Loss):
-        return _of_function(loss, model, samples, outputs, given, ignore_index, elsewhere)
+        return _of_function(loss, model, samples, outputs, ignore_index, elsewhere)
     if isinstance(loss, Weighted):
         loss = _of_mean_weight(loss, samples, outputs.classes)
     if not outputs.classes:
@@ -177,10 +175,10 @@ def _of_function(
     model: nn.Module,
     samples: SampleSet,
     outputs: Outputs,
-    targets: Tensor | None,
     ignore_index: int,
     elsewhere: Callable[[], Any],
 ) -> tuple[Loss, SampleSet]:
+    targets = samples.as_given
     if targets is None:
         raise MeasureError("a loss that is a function needs targets")
     integers = not targets.is_floating_point()

@@ -73,34 +73,35 @@ def made_ready(
 
     Call it inside `preserving_state`. Raises `MeasureError` for what no family takes.
     """
-    theirs, model, ignore = unwrapped(model), network_of(model, how.dtype), how.ignore_index
-    theirs = model if next(theirs.parameters()).is_inference() else theirs
+    given, model = unwrapped(model), network_of(model, how.dtype)
+    given = model if next(given.parameters()).is_inference() else given
     weight = next(p for p in model.parameters() if p.is_floating_point())
-    with torch.inference_mode(False):  # derivatives need tensors that were made outside
-        inputs, given = collected(inputs, targets, how.samples, ignore)
+    inputs, targets = collected(inputs, targets, how.samples, how.ignore_index)
     two = of_samples(inputs, slice(2))
     inputs, x, layout = _as_one(model, inputs, weight, tokens)
-    given = None if given is None else _checked(given, x, weight)
-    reference = _called(theirs, two, x[:2])
+    targets = None if targets is None else _checked(targets, x, weight)
+    reference = _called(given, two, x[:2])
 
     def elsewhere(count: int = 1) -> Any:
-        return _called(theirs, of_samples(two, slice(count)), x[:count])
+        return _called(given, of_samples(two, slice(count)), x[:count])
 
-    outputs = outputs_of(reference, how.output, given, how.class_axis)
+    outputs = outputs_of(reference, how.output, targets, how.class_axis)
+    as_given, named = targets, isinstance(loss, Loss)
+    if targets is not None:
+        targets = _classes_or_values(targets, outputs, weight, named, how.ignore_index)
+        if targets.is_floating_point() and not bool(targets.isnan().any()):
+            as_given = targets  # torch's losses take real numbers where targets are values
     network = adapted(model, layout, outputs)
-    _check_same(theirs, network, partial(elsewhere, 2), reference, x[:2], outputs)
-    targets = None
-    if given is not None:
-        targets = _classes_or_values(given, outputs, weight, isinstance(loss, Loss), ignore)
+    _check_same(given, network, partial(elsewhere, 2), reference, x[:2], outputs)
     if outputs.classes:
-        samples, layout, given = _at_positions(
-            inputs, x, targets, given, layout, outputs, weight, ignore
+        samples, layout = _at_positions(
+            inputs, x, targets, as_given, layout, outputs, weight, how.ignore_index
         )
         network = adapted(model, layout, outputs)
     else:
-        samples, given = _labelled(x, targets, given, ignore)
+        samples = _labelled(x, targets, as_given, how.ignore_index)
     ignored, held = len(x) - len(samples.inputs), [*map(str, layout.beside)] if layout else []
-    loss, samples = loss_for(loss, network, samples, outputs, given, ignore, elsewhere)
+    loss, samples = loss_for(loss, network, samples, outputs, how.ignore_index, elsewhere)
     return Ready(network, samples, loss, outputs, ignored, held)
 
 
@@ -114,7 +115,7 @@ def _called(model: nn.Module, inputs: Structure, x: Tensor) -> Any:
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     kind = next(p for p in before.values() if p.is_floating_point())
     named = inputs if isinstance(inputs, dict) else {}
-    several = inputs if isinstance(inputs, tuple) else () if named else (inputs,)
+    several: Any = inputs if isinstance(inputs, tuple) else () if named else (inputs,)
 
     def called(kinds: torch.dtype | None) -> Any:
         def part(given: Tensor) -> Tensor:
@@ -158,7 +159,8 @@ def _check_same(
         return
     with torch.random.fork_rng(devices=[x.device] if x.is_cuda else []):
         ours = run(network, x)
-    eps = max(torch.finfo(each.dtype).eps for each in (ours, theirs))
+    inside = [p for p in model.parameters() if p.is_floating_point()]
+    eps = max(torch.finfo(each.dtype).eps for each in (ours, theirs, *inside))
     share = 100 * eps if ours.dtype == theirs.dtype else max(1e-3, 20 * eps)
     size = theirs.detach().abs().max().to(ours)
     off = float((ours - theirs.to(ours)).detach().abs().nan_to_num().max() / size.clamp(min=1e-30))
@@ -200,7 +202,6 @@ def _as_one(
             raise MeasureError(
                 f"inputs are {part.dtype}; pass their real and imaginary parts as numbers"
             )
-        part = part.clone() if part.is_inference() else part
         return _exactly(part, weight, "inputs")
 
     layout = None
@@ -250,8 +251,7 @@ def _checked(targets: Tensor, x: Tensor, weight: Tensor) -> Tensor:
 def _exactly(numbers: Tensor, weight: Tensor, what: str) -> Tensor:
     """Integers as they are, and real numbers in the precision of the network, on its device.
 
-    `MeasureError` where samples differ by less than that precision can tell, or where inputs are
-    whole numbers that it does not hold: those may count something, such as seconds.
+    `MeasureError` where samples differ by less than that precision can tell.
     """
     if not numbers.is_floating_point():
         return numbers.to(weight.device)
@@ -260,12 +260,10 @@ def _exactly(numbers: Tensor, weight: Tensor, what: str) -> Tensor:
         low, high = numbers.aminmax(dim=0)
         least, size = 1e-12 * torch.maximum(low.abs(), high.abs()), high - low
         lost = (numbers - kept.to(numbers)).abs()
-        blurred = (lost.amax(0) > 1e-3 * size) & (size > least)
-        counts = (lost > 0) & (numbers == numbers.round()) & (numbers.abs() < 2**53)
-        if bool(blurred.any()) or (what == "inputs" and bool(counts.any())):
+        if bool(((lost.amax(0) > 1e-3 * size) & (size > least)).any()):
             raise MeasureError(
-                f"{what} are {numbers.dtype} with more digits than {kept.dtype} holds, as times in "
-                "seconds have; subtract what they share, or pass dtype='float64'"
+                f"{what} are {numbers.dtype} and differ in digits that {kept.dtype} does not hold; "
+                "subtract what they share, or pass dtype='float64'"
             )
     return kept
 
@@ -296,13 +294,13 @@ def _classes_or_values(
 
 def _labelled(
     inputs: Tensor, targets: Tensor | None, given: Tensor | None, ignore_index: int
-) -> tuple[SampleSet, Tensor | None]:
+) -> SampleSet:
     """Samples with values (samples, N), or with classes, without those that are left out.
 
-    given: targets as a user has them, of which the same samples are returned.
+    given: targets as a user has them.
     """
     if targets is None or given is None:
-        return SampleSet(inputs), None
+        return SampleSet(inputs)
     values = targets.is_floating_point()
     left_out = targets.isnan() if values else targets == ignore_index
     kept = ~left_out.reshape(len(inputs), -1).any(1)
@@ -313,13 +311,14 @@ def _labelled(
     if values:
         one_hot = targets.ndim == 2 and targets.shape[1] > 1 and bool((targets >= 0).all())
         one_hot = one_hot and bool(((targets.amax(1) == 1) & (targets.sum(1) == 1)).all())
-        return SampleSet(inputs, targets, targets.argmax(1) if one_hot else None), given
+        labels = targets.argmax(1) if one_hot else None
+        return SampleSet(inputs, targets, labels, as_given=given)
     labels = targets.flatten()
     if (least := int(labels.min())) < 0:
         raise MeasureError(
             f"label {least}: classes are counted from 0; ignore_index={least} leaves it out"
         )
-    return SampleSet(inputs, None, labels), given
+    return SampleSet(inputs, None, labels, as_given=given)
 
 
 def _at_positions(
@@ -331,18 +330,18 @@ def _at_positions(
     outputs: Outputs,
     weight: Tensor,
     ignore_index: int,
-) -> tuple[SampleSet, Layout | None, Tensor | None]:
+) -> tuple[SampleSet, Layout | None]:
     """Samples of which some position counts, with masks among their inputs where not all do.
 
     inputs: as the network takes them.
     x: in one tensor.
-    given: targets as a user has them; returned with `ignore_index` where a position does not count.
+    given: targets as a user has them; a loss takes `ignore_index` where a position does not count.
 
     A position counts if it is neither padding nor without a target.
     """
     labels, values = None, None
     if targets is not None:
-        values = _of_positions(targets, outputs.classes, ignore_index, weight)
+        values = _of_positions(targets, outputs, ignore_index, weight)
         if not targets.is_floating_point():
             labels = targets.long().flatten(1)
             labels = labels.masked_fill(labels == ignore_index, -1)
@@ -353,7 +352,7 @@ def _at_positions(
     if not bool(some.any()):
         raise MeasureError("no position of any sample counts: all are masked or ignored")
     if bool(kept.all()):
-        return SampleSet(x, values, position_labels=labels), layout, given
+        return SampleSet(x, values, position_labels=labels, as_given=given), layout
     inputs, kept = of_samples(inputs, some), kept[some]
     if given is not None:
         given = given[some]
@@ -367,7 +366,8 @@ def _at_positions(
             values = values.masked_fill(~kept[..., None], torch.nan).flatten(1)
     labels = None if labels is None else labels[some].masked_fill(~kept, -1)
     how: dict[str, Any] = {"masks": layout.masks, "padded": padded, "position_labels": labels}
-    return SampleSet(layout.packed(inputs, kept), values, kept=kept, **how), layout, given
+    how["as_given"] = given
+    return SampleSet(layout.packed(inputs, kept), values, kept=kept, **how), layout
 
 
 def _kept(x: Tensor, targets: Tensor | None, outputs: Outputs, attended: Tensor | None) -> Tensor:
@@ -391,7 +391,7 @@ def _kept(x: Tensor, targets: Tensor | None, outputs: Outputs, attended: Tensor 
 def _of_positions(targets: Tensor, outputs: Outputs, ignore_index: int, weight: Tensor) -> Tensor:
     """Targets (samples, positions * classes), the classes of a position side by side.
 
-    They are NaN where the label is `ignore_index`. Of one output integers are values.
+    They are NaN where the label is `ignore_index`.
     """
     classes = outputs.classes
     if targets.ndim < 2:
@@ -402,9 +402,6 @@ def _of_positions(targets: Tensor, outputs: Outputs, ignore_index: int, weight: 
     if targets.is_floating_point():
         maps = tuple(targets.shape[1:]) == outputs.shape
         return (outputs.flat(targets) if maps else targets.flatten(1)).to(weight)
-    if classes == 1:
-        values = targets.flatten(1).to(weight)
-        return values.masked_fill(targets.flatten(1) == ignore_index, torch.nan)
     labels = targets.long().flatten(1)
     ignored = labels == ignore_index
     if bool(ignored.all()):
@@ -475,7 +472,6 @@ def network_of(model: nn.Module, dtype: str | torch.dtype | None) -> nn.Module:
         wanted = torch.float32  # half precision has too few digits for derivatives
     if wanted is None:
         raise MeasureError(f"dtype={dtype!r} is unknown; known: {', '.join(precisions)}")
-    tensors = (*model.parameters(), *model.buffers())
-    if kinds != {wanted} or any(tensor.is_inference() for tensor in tensors):
+    if kinds != {wanted} or any(p.is_inference() for p in model.parameters()):
         model = copy_in(model, wanted)
     return model

@@ -69,6 +69,7 @@ class SampleSet:
         elsewhere; None: all.
     masks: numbers of each sample, the last ones, that are masks and no inputs.
     padded: whether some positions are padding, which the network does not see.
+    as_given: targets in the form that a user's loss takes.
     """
 
     inputs: Any
@@ -78,6 +79,7 @@ class SampleSet:
     kept: Tensor | None = None
     masks: int = 0
     padded: bool = False
+    as_given: Tensor | None = None
 
     @classmethod
     def of(cls, split: Split) -> "SampleSet":
@@ -96,7 +98,9 @@ class SampleSet:
 
     @property
     def given(self) -> Tensor | None:
-        """The classes, or the values where there are none."""
+        """Targets as a user has them, or the classes, or the values where there are none."""
+        if self.as_given is not None:
+            return self.as_given
         return self.targets if self.labels is None else self.labels
 
     @property

@@ -141,7 +141,7 @@ class Estimate:
         low, high = np.tanh(ends) if self.on_z else ends
         return float(low), float(high)
 
-    def called(self, name: str) -> "Estimate":
+    def labelled(self, name: str) -> "Estimate":
         """The same by another name."""
         return replace(self, name=name)
 

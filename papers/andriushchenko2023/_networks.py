@@ -20,7 +20,7 @@ def that_fit(table: xr.Dataset) -> Networks:
     """The first `NETWORKS` networks that stopped at the training loss, by seed."""
     stopped = table.sel(run=(table["ended"] == "stopped").values).sortby("seed")
     words = {column: name for name, column in COLUMNS.items()}
-    return Networks.of(GRID, stopped.isel(run=slice(NETWORKS))).called(**words)
+    return Networks.of(GRID, stopped.isel(run=slice(NETWORKS))).labelled(**words)
 
 
 def fitted(table: xr.Dataset) -> pd.DataFrame:

@@ -65,7 +65,7 @@ def in_words(networks: Networks) -> Networks:
             for name in data["definition"].values
             for place, radius in enumerate(radii.sel(definition=name).values)
         }
-    return networks.called(networks.name or networks.key, **words)
+    return networks.labelled(networks.name or networks.key, **words)
 
 
 def complete(
@@ -112,7 +112,7 @@ class Kind(NamedTuple):
 
     def networks(self, e: ResultTables) -> Networks:
         """All of them, those that do not fit included."""
-        networks = e[self.key].called(self.key)
+        networks = e[self.key].labelled(self.key)
         if self.augmentation:
             networks = networks.where(augmentation=self.augmentation)
         return in_words(networks)
@@ -126,11 +126,11 @@ def that_fit(networks: Networks) -> Networks:
 def groups(networks: Networks) -> list[Networks]:
     """Those of each augmentation and mixup."""
 
-    def called(group: Networks) -> Networks:
+    def named(group: Networks) -> Networks:
         levels = ", ".join(f"{name} {group.selection[name]}" for name in GROUPS)
-        return group.called(f"{networks.name}, {levels}")
+        return group.labelled(f"{networks.name}, {levels}")
 
-    return [called(group) for group in networks.by(*GROUPS).values()]
+    return [named(group) for group in networks.by(*GROUPS).values()]
 
 
 def tau(networks: Networks, x: str, y: str) -> Estimate:

@@ -108,7 +108,7 @@ def separation(chosen: Networks, column: str, word: str) -> tuple[Estimate, floa
     claim about this area is one about tau, and has its interval.
     """
     without, dropped = (group.count for group in smaller_and_larger(chosen, "dropout"))
-    named = chosen.called(**{column: word, "dropout": "group"})
+    named = chosen.labelled(**{column: word, "dropout": "group"})
     (tau,) = named.taus((column, "dropout"), among="pool", where="")
     n = without + dropped
     return tau, 2 * dropped * without / max(n * (n - 1), 1)
@@ -146,7 +146,7 @@ def _(e: ResultTables) -> Verdict:
         count, of = min(less.count, more.count), f"{zoos.VIT} {word} dropout"
         require(count, of, "networks of each weight decay")
         label = f"error {test_set}, more - less weight decay; {word} dropout"
-        verdicts.append(more.minus(less, error(test_set)).called(label) < 0)
+        verdicts.append(more.minus(less, error(test_set)).labelled(label) < 0)
     return every(verdicts)
 
 

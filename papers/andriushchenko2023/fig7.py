@@ -3,9 +3,9 @@
 import pandas as pd
 
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.sharpness_grid import tau_of
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.andriushchenko2023._networks import GRID, fitted, not_fitted
+from flatlab.papers.andriushchenko2023.sharpness_grid import tau_of
 
 PANELS = {
     "norm": ("half_trace_balanced", "norm_1"),

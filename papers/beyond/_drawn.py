@@ -38,7 +38,7 @@ def _rhos(
     packs = len(np.unique(drawn))
     require(packs, networks.key, "batch sizes whose networks interpolate", "", "an interval")
     found = Correlations(columns, drawn, None, drawn).rhos(*pairs)
-    return [rho.called(name) for rho, name in zip(found, names, strict=True)]
+    return [rho.labelled(name) for rho, name in zip(found, names, strict=True)]
 
 
 def values(networks: Networks, equal: str, *names: str) -> tuple[dict[str, Array], list[str]]:

@@ -26,8 +26,6 @@ from typing import Any
 from flatlab.lab.claims import Claim, Claims
 from flatlab.lab.tables.curves import Curves, Window
 from flatlab.lab.tables.networks import ResultTables
-from flatlab.papers.beyond import _dense as dense
-from flatlab.papers.beyond._dense import GRID, SPARSE
 from flatlab.papers.beyond.claims_joint import BEFORE
 from flatlab.papers.chen2024.claims import CLAIMS as CHEN2024
 from flatlab.papers.chen2026 import claims_trends as chen
@@ -37,7 +35,7 @@ from flatlab.stats.time_weights import Weight
 from flatlab.stats.verdict import Verdict, every
 
 DENSE = Claims("beyond")
-FIGURE = "fig10"
+FIGURE, GRID, SPARSE = "fig10", "mlp-dense-grid", chen.MLP
 
 Setting = Mapping[str, float]
 
@@ -88,7 +86,7 @@ def keeps_its_sign(word: str, by: Weight) -> None:
     )
     def _(e: ResultTables) -> Verdict:
         def rho(setting: Setting) -> Estimate:
-            return dense.rho(curves(e, setting), word, "I", by)
+            return chen.rho_with_sharpness(curves(e, setting), word, "I", by)
 
         verdict = every(has_sign(word, rho(setting)) for setting in judged)
         return verdict.reporting(*(rho(setting).report() for setting in reported))
@@ -114,8 +112,8 @@ def small_batches(by: Weight) -> None:
     def _(e: ResultTables) -> Verdict:
         line = curves(e, SMALL)
         window: Window = "training" if by == "iterations" else "I"
-        rhos = {word: dense.rho(line, word, window, by) for word in words}
-        beside = [dense.rho(line, word, "I", "iterations").report() for word in words]
+        rhos = {word: chen.rho_with_sharpness(line, word, window, by) for word in words}
+        beside = [chen.rho_with_sharpness(line, word, "I", "iterations").report() for word in words]
         return every(has_sign(*each) for each in rhos.items()).reporting(*beside)
 
 

@@ -18,8 +18,8 @@ for MLS 0.94 (0.72) and 0.56 (1.0) with the two gaps. Where that is below 0.8 an
 Left out are networks that diverge or do not interpolate at the time of comparison.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 
 from flatlab.lab.claims import Claims
 from flatlab.lab.tables.networks import ResultTables
@@ -88,14 +88,8 @@ def has_the_sign(equal: str, x: str, y: str, sign: int) -> None:
         return rho > 0 if sign > 0 else rho < 0
 
 
-def statements() -> Iterator[tuple[str, str, str, int]]:
-    """equal, x, y and the sign of each."""
-    for equal, signs in SIGNS.items():
-        for x in ("sharpness", "MLS"):
-            yield from ((equal, x, y, sign) for y, sign in signs.items())
-
-
 for _equal in VARIANTS:
     goes_with_mls(_equal)
-for _each in statements():
-    has_the_sign(*_each)
+for _equal, _x in product(SIGNS, ("sharpness", "MLS")):
+    for _y, _sign in SIGNS[_equal].items():
+        has_the_sign(_equal, _x, _y, _sign)

@@ -8,11 +8,10 @@ import pandas as pd
 from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import Look, legend, letters
 from flatlab.lab.tables.networks import ResultTables
-from flatlab.papers.beyond import _dense as dense
-from flatlab.papers.beyond._dense import GRID, SPARSE
 from flatlab.papers.chen2026 import claims_trends as chen
 from flatlab.stats.estimate import Estimate
 
+GRID, SPARSE = "mlp-dense-grid", chen.MLP
 WORDS = {"MLS": "MLS", "NMLS": "NMLS", "log volume": "log volume", "G": "G"}
 READINGS = {
     "sparse": ("after interpolation, six to eight checkpoints", Look("#949494", "o", "")),
@@ -37,10 +36,10 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
 
 def _rhos(sparse: Any, watched: Any, word: str) -> dict[str, Estimate]:
     return {
-        "sparse": dense.rho(sparse.curves, word, "I", "iterations"),
-        "dense": dense.rho(watched.curves, word, "I", "iterations"),
-        "training": dense.rho(watched.curves, word, "training", "iterations"),
-        "training-log": dense.rho(watched.curves, word, "training", "log"),
+        "sparse": chen.rho_with_sharpness(sparse.curves, word, "I", "iterations"),
+        "dense": chen.rho_with_sharpness(watched.curves, word, "I", "iterations"),
+        "training": chen.rho_with_sharpness(watched.curves, word, "training", "iterations"),
+        "training-log": chen.rho_with_sharpness(watched.curves, word, "training", "log"),
     }
 
 

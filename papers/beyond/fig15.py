@@ -28,8 +28,8 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
             ratio = ratio.where(np.isfinite(ratio) & (ratio["checkpoint"] > 0))
             ratio = ratio.dropna("checkpoint", how="all").transpose("run", "checkpoint")
             low, median, high = ratio.quantile([0.25, 0.5, 0.75], "run").values
-            rows = {"experiment": titles[experiment], "of": panel, "measure": measure}
-            rows |= {"iteration": ratio["checkpoint"].values.astype(float)}
+            rows: dict[str, object] = {"experiment": titles[experiment], "of": panel}
+            rows |= {"measure": measure, "iteration": ratio["checkpoint"].values.astype(float)}
             rows |= {"median": median, "low": low, "high": high, "runs": ratio.count("run").values}
             parts.append(pd.DataFrame(rows))
     return pd.concat(parts, ignore_index=True)

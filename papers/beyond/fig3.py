@@ -7,7 +7,7 @@ from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import KINDS, log_spaced
 from flatlab.lab.tables.columns import Column
 from flatlab.lab.tables.networks import ResultTables
-from flatlab.lab.tables.selection import measured, through_training
+from flatlab.lab.tables.selection import has_values, through_training
 from flatlab.stats.correlation import Correlations
 
 COLUMNS = ["experiment", "kind", "x", "y", "iteration", "rho", "low", "high", "runs"]
@@ -22,7 +22,7 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     for experiment, table in tables.tables.items():
         runs = through_training(table).sel(samples="train")
         # Only checkpoints that all settings have: the same runs are compared at each of them.
-        steps = runs["checkpoint"].values[measured(runs).all("run").values]
+        steps = runs["checkpoint"].values[has_values(runs).all("run").values]
         first = 1 if log_spaced(steps) else 0  # where a logarithmic axis can begin
         for step in steps[steps >= first]:
             at = runs.sel(checkpoint=step)

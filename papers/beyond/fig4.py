@@ -1,11 +1,13 @@
 """beyond, Figure 4: which measures of five papers order the same networks in the same way.
 
-It is drawn here, since its matrix stands below a tree and has two halves with a colour per paper.
+Measures that order networks alike over all of them are a block. The picture has one measure of each
+block, its supplement the matrix of all of them below a tree.
 
 Figures 5 and 6 have its colours of the papers, too.
 """
 
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,8 +31,8 @@ COLORS = {
 }
 """By paper, in seaborn's colour-blind palette."""
 
-SMALL = 6
-"""The smallest print, in points."""
+SMALL, BLOCKS = 6, 6
+"""The smallest print, in points; and the number of blocks, as the effective rank is 5 to 6."""
 
 
 def colour_labels(ax: Any, names: list[str], figure: Settings) -> None:
@@ -78,6 +80,53 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
+    """A panel per grid with the medoids of the blocks, and the measures of each block."""
+    shown = frame[frame["x"].isin(joint.PICTURED) & frame["y"].isin(joint.PICTURED)]
+    grids = [grid for grid in joint.GRIDS if grid in set(shown["grid"])]
+    if not grids:
+        fig.text(0.5, 0.5, "no networks that fit", ha="center")
+        return
+    blocks = _blocks(shown[shown["kind"] == joint.ALL])
+    labels = {name: f"{label_of(figure, name)}  {n}" for n, name in enumerate(blocks, 1)}
+    above, below = fig.subfigures(2, 1, height_ratios=(1.9, 1))
+    axes = above.subplots(1, len(grids), squeeze=False)[0]
+    for place, (grid, ax) in enumerate(zip(grids, axes, strict=True)):
+        here = shown[(shown["grid"] == grid)]
+        networks = f"{joint.NETWORKS[grid]}: {here['networks'].iloc[0]} networks"
+        rows = here[here["x"].isin(labels) & here["y"].isin(labels)]
+        _matrix(ax, rows, labels if place == 0 else dict.fromkeys(labels, ""), printed=True)
+        ax.set_xticks(np.arange(len(labels)) + 0.5, [str(n + 1) for n in range(len(labels))])
+        ax.set_xlabel("below: all networks; above: same setting; white: undecided")
+        ax.set_title(lettered("ab"[place], networks), loc="left", fontsize=8)
+    lines = []
+    for number, (medoid, members) in enumerate(blocks.items()):
+        others = [label_of(figure, name) for name in members if name != medoid]
+        told = f"{number + 1}  {label_of(figure, medoid)}: " + ", ".join(others)
+        lines.append(textwrap.fill(told, 160, break_long_words=False, subsequent_indent="    "))
+    below.text(0.01, 0.98, "\n".join(lines), va="top", fontsize=SMALL, linespacing=1.5)
+
+
+def _blocks(rows: pd.DataFrame) -> dict[str, list[str]]:
+    """The measures of each block by the one that is closest to the others, in the tree's order."""
+    from scipy.cluster.hierarchy import fcluster
+
+    tree, names, distance = _clusters(rows)
+    numbers = fcluster(tree, BLOCKS, "maxclust")
+    of = dict(zip(distance.index, numbers, strict=True))
+    blocks: dict[int, list[str]] = {}
+    for name in names:
+        blocks.setdefault(of[name], []).append(name)
+    return {
+        str(distance.loc[members, members].sum().idxmin()): members for members in blocks.values()
+    }
+
+
+def supplement(figure: Settings) -> tuple[Callable[..., None], tuple[float, float]]:
+    """What draws the second page, and its size."""
+    return draw_all, (7.1, 10.8)
+
+
+def draw_all(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A panel per grid, both with the measures in the order of the clusters over all networks."""
     from matplotlib.patches import Patch
 
@@ -86,21 +135,19 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     if not grids:
         fig.text(0.5, 0.5, "no networks that fit", ha="center")
         return
-    tree, names = _clusters(shown[shown["kind"] == joint.ALL])
+    tree, names, _ = _clusters(shown[shown["kind"] == joint.ALL])
     labels = {name: label_of(figure, name) for name in names}
     rows = fig.subplots(1 + len(grids), 1, height_ratios=[0.08, *[1] * len(grids)])
     _dendrogram(rows[0], tree)
     for place, (grid, ax) in enumerate(zip(grids, rows[1:], strict=True)):
         here = shown[shown["grid"] == grid]
-        _matrix(ax, here, labels, last=place == len(grids) - 1)
+        _matrix(ax, here, labels)
         ax.set_title(lettered("ab"[place], _heading(grid, here)), loc="left", fontsize=8)
     image = rows[-1].collections[0]
     bar = fig.colorbar(image, ax=rows[1:], shrink=0.3, aspect=30, pad=0.01)
     bar.set_label(r"Kendall's $\tau$", fontsize=7)
     bar.ax.tick_params(labelsize=SMALL)
-    legend_of_papers(
-        fig, Patch(facecolor="white", edgecolor="0.4", hatch="////", label="undecided")
-    )
+    legend_of_papers(fig, Patch(facecolor="white", edgecolor="0.4", label="undecided"))
 
 
 def _heading(grid: str, rows: pd.DataFrame) -> str:
@@ -116,8 +163,8 @@ def _heading(grid: str, rows: pd.DataFrame) -> str:
     )
 
 
-def _clusters(rows: pd.DataFrame) -> tuple[np.ndarray, list[str]]:
-    """Average linkage by 1 - |tau|, mean of the grids, and the measures in its order."""
+def _clusters(rows: pd.DataFrame) -> tuple[np.ndarray, list[str], pd.DataFrame]:
+    """Average linkage by 1 - |tau|, mean of the grids, the measures in its order, the distances."""
     from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
     from scipy.spatial.distance import squareform
 
@@ -129,7 +176,7 @@ def _clusters(rows: pd.DataFrame) -> tuple[np.ndarray, list[str]]:
         distance.loc[x, y] = distance.loc[y, x] = max(0.0, 1 - tau)
     condensed = squareform(distance.to_numpy(), checks=False)
     tree = optimal_leaf_ordering(linkage(condensed, "average"), condensed)
-    return tree, [names[leaf] for leaf in leaves_list(tree)]
+    return tree, [names[leaf] for leaf in leaves_list(tree)], distance
 
 
 def _dendrogram(ax: Any, tree: np.ndarray) -> None:
@@ -141,51 +188,29 @@ def _dendrogram(ax: Any, tree: np.ndarray) -> None:
     ax.set_axis_off()
 
 
-def _matrix(ax: Any, rows: pd.DataFrame, names: Mapping[str, str], last: bool) -> None:
-    """Over all networks below the diagonal, within settings above it; hatched where undecided.
+def _matrix(ax: Any, rows: pd.DataFrame, names: Mapping[str, str], printed: bool = False) -> None:
+    """Over all networks below the diagonal, within settings above it; white where undecided.
 
-    names: the measures in order, with their labels.  last: whether they stand below it, too.
+    names: the measures in order, with their labels.  printed: whether cells have their numbers.
     """
+    from matplotlib.patches import Rectangle
     from seaborn import heatmap
 
     place = {name: number for number, name in enumerate(names)}
     taus = np.full((len(names), len(names)), np.nan)
-    decided = np.zeros_like(taus, dtype=bool)
     filled = (rows["networks"] >= FEWEST_FOR_RANKS) & (rows["low"] * rows["high"] > 0)
-    for kind, x, y, tau, sure in zip(
-        *(rows[name] for name in ("kind", "x", "y", "tau")), filled, strict=True
-    ):
+    for kind, x, y, tau in rows.loc[filled, ["kind", "x", "y", "tau"]].itertuples(index=False):
         first, second = sorted((place[x], place[y]))
-        cell = (second, first) if kind == joint.ALL else (first, second)
-        taus[cell], decided[cell] = tau, sure
-    labels = [*names.values()]
-    options = {"xticklabels": labels if last else False, "yticklabels": False, "cbar": False}
-    heatmap(np.nan_to_num(taus), vmin=-1, vmax=1, cmap="RdBu_r", ax=ax, rasterized=True, **options)
-    _hatch(ax, ~decided & ~np.eye(len(names), dtype=bool))
+        taus[(second, first) if kind == joint.ALL else (first, second)] = tau
+    numbers = {"annot": printed, "fmt": ".2f", "annot_kws": {"fontsize": SMALL}}
+    options = {"xticklabels": False, "yticklabels": False, "cbar": False, **numbers}
+    heatmap(taus, vmin=-1, vmax=1, cmap="RdBu_r", ax=ax, rasterized=not printed, **options)
+    ax.plot([0, len(names)], [0, len(names)], color="0.6", lw=0.6)
+    ax.spines[:].set(visible=True, color="0.6")
     ax.tick_params(length=0, labelsize=SMALL, pad=7)
-    # every other label at the right, where rows are closer than lines of print
-    right = ax.secondary_yaxis("right")
-    for side, start in ((ax, 0), (right, 1)):
-        side.set_yticks(np.arange(start, len(names), 2) + 0.5, labels[start::2])
-    right.tick_params(length=0, labelsize=SMALL, pad=2)
-    right.spines["right"].set_visible(False)
-    for number, name in enumerate(names):
-        _strip(ax, number, COLORS[joint.PICTURED[name].paper], len(names) if last else None)
-
-
-def _strip(ax: Any, number: int, color: str, bottom: int | None) -> None:
-    """The colour of a measure's paper, at the left and, where the labels are, below."""
-    from matplotlib.patches import Rectangle
-
-    style: dict[str, Any] = {"facecolor": color, "edgecolor": "none", "clip_on": False}
-    ax.add_patch(Rectangle((-0.7, number), 0.5, 1, **style))
-    if bottom is not None:
-        ax.add_patch(Rectangle((number, bottom + 0.3), 1, 0.7, **style))
-
-
-def _hatch(ax: Any, cells: np.ndarray) -> None:
-    """A stroke through each of these cells: a hatch of matplotlib's is wider than a cell."""
-    from matplotlib.collections import LineCollection
-
-    strokes = [((x, y + 1), (x + 1, y)) for y, x in np.argwhere(cells)]
-    ax.add_collection(LineCollection(strokes, colors="0.35", linewidths=0.4), autolim=False)
+    ax.set_yticks(np.arange(len(names)) + 0.5, [*names.values()])
+    for number, name in enumerate(names):  # the colour of the measure's paper
+        color = COLORS[joint.PICTURED[name].paper]
+        width = len(names) / 60
+        strip = Rectangle((-1.7 * width, number), width, 1, fc=color, ec="none", clip_on=False)
+        ax.add_patch(strip)

@@ -1,10 +1,10 @@
 """beyond, Figure 5: what each measure says of test error and gap depends on what varies.
 
-It is drawn here, since its panels are estimands, one of them of sign errors, and a change of sign
-has an outline.
+The picture counts on how many measures both grids agree. Its supplement has every tau: its panels
+are estimands, one of them of sign errors, and a change of sign has an outline.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import product
 from typing import Any
 
@@ -82,6 +82,36 @@ def _sign(networks: int, low: float, high: float) -> int:
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
+    """By what varies: how many measures order test errors alike in both grids, or oppositely."""
+    rows = frame[(frame["at"] == END) & (frame["outcome"] == "test_error")]
+    kinds = [kind for kind in TITLES if kind != ENVIRONMENT]
+    if len(set(rows["grid"])) < 2:
+        fig.text(0.5, 0.5, "one grid has networks that fit", ha="center")
+        return
+    ax = fig.subplots()
+    sides = np.sign(rows["low"].clip(lower=0) + rows["high"].clip(upper=0))
+    signs = rows.assign(side=sides).pivot_table("side", ["varies", "measure"], "grid", fill_value=0)
+    agree = (signs.min(axis=1) * signs.max(axis=1)).groupby("varies")
+    for way, color in ((1, "#0173b2"), (-1, "#d55e00")):
+        counts = [int((agree.get_group(kind) == way).sum()) for kind in kinds]
+        bars = ax.barh([-n for n in range(len(kinds))], np.multiply(way, counts), color=color)
+        ax.bar_label(bars, [str(count or "") for count in counts], padding=3)
+    every = agree.size().max()
+    ax.axvline(0, color="0.3", lw=0.7)
+    ax.set_yticks([-n for n in range(len(kinds))], [TITLES[k].replace("\n", " ") for k in kinds])
+    ax.set(xlim=(-every, every), xlabel=f"measures, of {every}")
+    ax.set_xticks(ticks := ax.get_xticks(), [f"{abs(tick):.0f}" for tick in ticks])
+    ax.set_xlim(-every, every)
+    ax.set_title("← opposite signs in the two grids", loc="left", color="#d55e00")
+    ax.set_title("same sign in both →", loc="right", color="#0173b2")
+
+
+def supplement(figure: Settings) -> tuple[Callable[..., None], tuple[float, float]]:
+    """What draws the second page, and its size."""
+    return draw_taus, (7.1, 10.8)
+
+
+def draw_taus(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A row of panels per grid: a panel per estimand and one of sign errors, a line per measure."""
     from matplotlib.lines import Line2D
 

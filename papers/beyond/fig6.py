@@ -1,6 +1,6 @@
 """beyond, Figure 6: how much each measure changes while the function stays the same.
 
-It is drawn here, since its cells are changes in words, some of them boxed.
+It is drawn here, since its cells are symbols of changes, some of them boxed.
 """
 
 from typing import Any
@@ -17,9 +17,15 @@ from flatlab.papers.beyond.fig4 import SMALL, colour_labels, legend_of_papers
 from flatlab.papers.beyond.measures import INVARIANT
 
 LONGER = "longer training"
-BOX = "#d55e00"
-LEAST, MOST = 1e-8, 1e2
-"""The range of the colours; what changes less counts as unchanged."""
+BROKEN = "#d00000"
+LEAST, KEPT = 1e-8, 0.01
+"""What changes less is unchanged; from the second on a promise of no change is broken."""
+SYMBOLS: dict[str, tuple[float, float, tuple[dict[str, Any], bool]]] = {
+    "unchanged": (0.0, LEAST, ({"marker": ".", "ms": 2}, True)),
+    "less than twofold": (LEAST, 1.0, ({"marker": "o", "ms": 4}, False)),
+    "more": (1.0, np.inf, ({"marker": "o", "ms": 5}, True)),
+}
+"""From which median relative change on and up to which, and its symbol, filled or not."""
 
 
 def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
@@ -68,10 +74,8 @@ def _kept(before: np.ndarray, after: np.ndarray) -> float:
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
-    """A panel per grid: measures by changes, coloured by the median relative change."""
-    from matplotlib.colors import LogNorm
-    from matplotlib.patches import Patch
-    from seaborn import heatmap
+    """A panel per grid: measures by changes, with a symbol for how much; red breaks a promise."""
+    from matplotlib.lines import Line2D
 
     if frame.empty:
         fig.text(0.5, 0.5, "no changes were measured", ha="center")
@@ -80,26 +84,23 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     axes = fig.subplots(1, len(grids), sharey=True, squeeze=False)[0]
     names = [name for name in joint.PICTURED if name in set(frame["measure"])]
     for number, (grid, ax) in enumerate(zip(grids, axes, strict=True)):
-        here = frame[frame["grid"] == grid]
+        here = frame[(frame["grid"] == grid) & frame["median"].notna()]
         changes = list(dict.fromkeys(here["change"]))
-        cells = here.pivot_table(index="measure", columns="change", values="median", dropna=False)
-        cells = cells.reindex(names)[changes]
-        heatmap(
-            cells.clip(LEAST, MOST),
-            annot=cells.map(in_short),  # where the median is not known, the cell stays empty
-            fmt="",
-            annot_kws={"fontsize": SMALL},
-            norm=LogNorm(LEAST, MOST),
-            cmap="cividis_r",
-            linewidths=0.4,
-            xticklabels=[change.replace("-", " ").replace(" ", "\n", 1) for change in changes],
-            cbar=number == len(grids) - 1,
-            cbar_kws={"label": "median relative change", "shrink": 0.5, "aspect": 30},
-            ax=ax,
-        )
-        _outline(ax, here, names, changes)
-        ax.set(xlabel="", ylabel="")
-        ax.tick_params(length=0, labelsize=SMALL, labelrotation=0)
+        broken = here["claimed"] & (here["median"] >= KEPT)
+        for least, most, look in SYMBOLS.values():
+            some = here["median"].between(least, most, inclusive="left")
+            for rows, color in ((here[some & ~broken], "0.25"), (here[some & broken], BROKEN)):
+                x, y = rows["change"].map(changes.index), rows["measure"].map(names.index)
+                ax.plot(x, y, ls="", mew=1, mec=color, mfc=color if look[1] else "white", **look[0])
+        claimed = here[here["claimed"]]
+        x, y = claimed["change"].map(changes.index), claimed["measure"].map(names.index)
+        ax.plot(x, y, ls="", marker="s", ms=8.5, mfc="none", mec="0.75", mew=0.6, zorder=0.5)
+        words = [change.replace("-", " ").replace(" ", "\n", 1) for change in changes]
+        ax.set_xticks(range(len(changes)), words)
+        ax.set(xlim=(-0.6, len(changes) - 0.4), ylim=(len(names) - 0.4, -0.6))
+        ax.set_yticks(range(len(names)))
+        ax.tick_params(length=0, labelsize=SMALL)
+        ax.grid(axis="y", lw=0.2, color="0.9")
         counts = here.groupby("change")["networks"].max()
         rescaled = counts.drop(LONGER, errors="ignore").max()
         words = f"{counts.get(LONGER, 0)} networks"
@@ -107,18 +108,15 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         title = lettered("ab"[number], f"{joint.NETWORKS[grid]}: {words}")
         ax.set_title(title, loc="left", fontsize=8)
     colour_labels(axes[0], names, figure)
-    box: dict[str, Any] = {"fill": False, "edgecolor": BOX, "label": "unchanged, says the paper"}
-    legend_of_papers(fig, Patch(**box))
-
-
-def _outline(ax: Any, rows: pd.DataFrame, names: list[str], changes: list[str]) -> None:
-    """A box around what a paper says does not change."""
-    from matplotlib.patches import Rectangle
-
-    claimed = rows[rows["claimed"]]
-    for name, change in zip(claimed["measure"], claimed["change"], strict=True):
-        corner = (changes.index(change) + 0.04, names.index(name) + 0.08)
-        ax.add_patch(Rectangle(corner, 0.92, 0.84, fill=False, edgecolor=BOX, lw=1.1))
+    dark: dict[str, Any] = {"ls": "", "mew": 1, "mec": "0.25"}
+    handles = [
+        Line2D([], [], label=words, mfc="0.25" if full else "white", **dark, **marker)
+        for words, (*_, (marker, full)) in SYMBOLS.items()
+    ]
+    box = {"marker": "s", "ms": 8.5, "mfc": "none", "mec": "0.75", "ls": ""}
+    handles.append(Line2D([], [], label="unchanged, says the paper", **box))
+    red = {"marker": "o", "ms": 5, "color": BROKEN, "ls": ""}
+    legend_of_papers(fig, *handles, Line2D([], [], label="and is not", **red))
 
 
 def in_short(value: float) -> str:

@@ -6,6 +6,7 @@ It is drawn here, since its lines are the layers of networks, of which each colu
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from flatlab.lab.figures import curves as template
@@ -78,6 +79,11 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     options["looks"] = {key: Look(color, marker) for key, (_, color, marker) in LINES.items()}
     options["names"] = {key: label for key, (label, *_) in LINES.items()}
     axes = draw_panels(fig, curves, panels, "panel", **options)
+    for name in MEASURES:  # a row has one scale
+        row = [axes[f"{name} {title}"] for title in columns]
+        ends = np.array([ax.get_ylim() for ax in row])
+        for ax in row:
+            ax.set_ylim(ends[:, 0].min(), ends[:, 1].max())
     begins = frame[frame["row"] == "window"].groupby("networks")["iteration"].min()
     for (name, title), ax in zip(places, axes.values(), strict=True):
         if title == columns[0]:

@@ -227,9 +227,9 @@ FIGURES = {
         **COMPARED,
         title="which measures order the same networks alike",
         caption=(
-            "Kendall's τ of five papers' and Jiang et al.'s (2020) measures: below the diagonal "
-            "over all networks, above within settings. Stroke: simultaneous 95 % interval "
-            "includes 0.",
+            "Kendall's τ of measures, one of each block that orders networks alike. Below the "
+            "diagonal: over all networks; above: same setting. White: the simultaneous 95 % "
+            "interval includes 0. The second page of the PDF has all measures.",
         ),
         details=(
             FIT,
@@ -237,33 +237,36 @@ FIGURES = {
             "settings, only the seed varies. Intervals: jackknife over seeds, Šidák over all cells "
             "of a panel. The CSV has larger radii of sharpness too.",
         ),
-        size_inches=(7.1, 10.8),
+        size_inches=(7.1, 5.0),
     ),
     "fig5": CustomFigure(
         JOINT,
         **COMPARED,
         title="what measures say of the gap, by what varies",
         caption=(
-            "Kendall's τ of measures with test error and gap, with 95 % intervals: over all "
-            "networks, within settings, and varying one factor. Pale: under 25 networks.",
+            "How many measures have a decided Kendall's τ with the test error in both grids, by "
+            "what varies between the networks. The second page of the PDF has every τ with its "
+            "95 % interval.",
         ),
         details=(
             FIT,
-            "Squares: the sign is another than over all networks. The gap is test minus training "
+            "Second page: pale, under 25 networks; squares: "
+            "the sign is another than over all networks. The gap is test minus training "
             "error. The mean over the factors is the granulated coefficient of Jiang et al. "
             "(2020); the sign error of the gap that of Dziugaite et al. (2020), mean and worst "
             "over pairs of levels. Intervals: jackknife over seeds. Networks first fit in their "
             "first epoch with at most 1 % training error; the CSV has all of this for it too.",
         ),
-        size_inches=(7.1, 10.8),
+        size_inches=(7.1, 2.8),
     ),
     "fig6": CustomFigure(
         JOINT,
         **COMPARED,
         title="what changes a measure, and not the function",
         caption=(
-            "Median relative change of measures under function-preserving random rescaling, and "
-            "from the first epoch with at most 1 % training error to the end. 0: below 1e-8.",
+            "Median relative change of measures under random rescaling that keeps the function, "
+            "and from the first epoch with at most 1 % training error to the end. Red: a paper "
+            "says that it does not change.",
         ),
         details=(
             "For log volume and logarithms of products, the change is that of the volume and of "
@@ -277,7 +280,7 @@ FIGURES = {
         title="compression and collapse of each layer through training",
         caption=(
             "By units of the last hidden layer; cross-entropy and 10 classes, unless a column says "
-            "otherwise; learning rate 0.05.",
+            "otherwise; learning rate 0.05. Five networks in a panel.",
             captions.OVER_SEEDS,
             captions.MARKS,
         ),
@@ -296,8 +299,8 @@ FIGURES = {
         title="sharpness, local compression and collapse across networks",
         caption=(
             "Left: Kendall's τ with 95 % intervals. Right: share of the spread within a class that "
-            "the linear map at the mean input of the class explains. Medians and quartiles; those "
-            "below −0.6 are drawn at −0.6.",
+            "the linear map at the mean input of the class explains. Medians and quartiles; an "
+            "arrow is a median below −0.6.",
         ),
         details=(
             "Networks with a training loss below 0.01. Compression: mean squared Frobenius norm of "

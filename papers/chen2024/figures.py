@@ -15,6 +15,13 @@ COMPRESSION = ("root_sharpness", "log_volume", "g", "local_dimension")
 TRENDS = (("train_loss", "test_accuracy", *COMPRESSION), captions.G)
 CORRELATED = ("local_dimension", "root_sharpness", "log_volume", "g", "mls", "test_loss")
 
+DECIDE = (
+    *(("root_sharpness", name) for name in ("mls", "log_volume", "test_loss")),
+    *(("test_loss", name) for name in ("mls", "log_volume", "local_dimension", "bound_d")),
+    *(("log_volume", "mls"), ("g", "mls"), ("mls", "bound_c"), ("mls", "bound_d")),
+)
+"""The correlations of the pair plots that decide claims."""
+
 
 def pairs(grid: str, networks: str, means: str, *bounds: str) -> Matrix:
     """The pair plot of one kind of network.  means: the sentence that says what is averaged."""
@@ -22,8 +29,10 @@ def pairs(grid: str, networks: str, means: str, *bounds: str) -> Matrix:
         grid,
         quantities=(*CORRELATED, *bounds),
         seeds=(0, 1, 2, 3),
+        pairs=tuple(("root_sharpness", y) for y in ("mls", "log_volume", "test_loss")),
+        framed=DECIDE,
         title=f"sharpness, compression and test loss of {networks}",
-        caption=(captions.FOUR_SEEDS, captions.MATRIX),
+        caption=(captions.FOUR_SEEDS, captions.PAIRS),
         details=(means, captions.G, captions.INTERVALS),
     )
 

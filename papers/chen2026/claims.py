@@ -304,7 +304,7 @@ claimed = partial(CLAIMS, "fig5", admits=(OWN,))
 
 def rho_of_zoo(e: ResultTables, x: str, y: str) -> Estimate:
     """Pearson's correlation of two columns over the networks that were measured."""
-    return e[ZOO].rho(x, y).called(f"rho({WORDS.get(x, x)}, {WORDS.get(y, y)})")
+    return e[ZOO].rho(x, y).labelled(f"rho({WORDS.get(x, x)}, {WORDS.get(y, y)})")
 
 
 def place(e: ResultTables, family: str, *where: tuple[str, float, bool]) -> Verdict:

@@ -12,15 +12,10 @@ import numpy as np
 import xarray as xr
 
 from flatlab.lab.claims import Claims
-from flatlab.lab.tables.curves import (
-    Curves,
-    Window,
-    difference_of_ends,
-    differences_at_equal_epochs,
-    monotonic,
-)
+from flatlab.lab.tables.curves import Curves, Window
 from flatlab.lab.tables.eligibility import NotEligible, estimates
 from flatlab.lab.tables.networks import ResultTables
+from flatlab.papers.chen2026 import _curves as curves
 from flatlab.papers.chen2026.readings import READINGS
 from flatlab.stats.estimate import Array, Estimate
 from flatlab.stats.time_weights import Weight, shares, spread
@@ -75,6 +70,11 @@ def listed(words: Words) -> str:
 def pairs(x: str, others: Words) -> list[tuple[str, str]]:
     """The columns of quantity x with each of others, all of them in words."""
     return [(QUANTITIES[x], QUANTITIES[word]) for word in others]
+
+
+def rho_with_sharpness(line: Curves, word: str, window: Window, by: Weight) -> Estimate:
+    """The correlation over time of a quantity with sharpness, of the networks of one setting."""
+    return line.rhos(*pairs("sharpness", [word]), window=window, by=by)[0]
 
 
 PASSED = {"window": "window", "weight": "by"}
@@ -133,8 +133,8 @@ class TrendFigure(NamedTuple):
         @self.claims(self.figure, f"{listed(words)} at the end {what}, at each step", source, quote)
         def _(e: ResultTables) -> Verdict:
             lines = self.curves(e)
-            beside = (differences_at_equal_epochs(lines, name) for name in names if rising)
-            verdict = every(monotonic(lines, name, rising) for name in names)
+            beside = (curves.differences_at_equal_epochs(lines, name) for name in names if rising)
+            verdict = every(curves.monotonic(lines, name, rising) for name in names)
             return verdict.reporting(*(step.report() for step in chain(*beside)))
 
     def falls(self, words: Words, source: str, quote: str) -> None:
@@ -186,7 +186,7 @@ class PairPlot(NamedTuple):
         columns = tuple((meant.get(x, x), meant.get(y, y)) for x, y in columns)
 
         def of_networks() -> list[Estimate]:
-            networks = e[self.grid].that_interpolate().called(**{"root g": "root_g"})
+            networks = e[self.grid].that_interpolate().labelled(**{"root g": "root_g"})
             if any("loss_gap" in pair for pair in columns):
                 networks = networks.with_table(with_loss_gap)
             return (networks.of_seeds(self.seeds) if self.seeds else networks).rhos(*columns)
@@ -277,7 +277,8 @@ def flatter_but_worse(trend: TrendFigure) -> None:
     )
     def _(e: ResultTables) -> Verdict:
         return some(
-            (difference_of_ends(a, b, S) < 0) & (difference_of_ends(a, b, "test_accuracy") < 0)
+            (curves.difference_of_ends(a, b, S) < 0)
+            & (curves.difference_of_ends(a, b, "test_accuracy") < 0)
             for a, b in permutations(trend.curves(e), 2)
         )
 
@@ -346,8 +347,8 @@ def volume_falls_on_a_plateau(line: Curves, limit: float) -> Verdict:
     if shorter := [what for what in line.table.attrs["differs"] if "iterations instead" in what]:
         told = f"iteration {PLATEAU_BEGINS:,} means nothing in {line.key}: {'; '.join(shorter)}"
         raise NotEligible(told)
-    change = line.since(PLATEAU_BEGINS, S, relative=True)
-    return every([change.within(limit), line.since(PLATEAU_BEGINS, VOLUME) < 0])
+    change = curves.since(line, PLATEAU_BEGINS, S, relative=True)
+    return every([change.within(limit), curves.since(line, PLATEAU_BEGINS, VOLUME) < 0])
 
 
 VGG_BATCHES._replace(settings=BATCHES[-1:]).each(
@@ -365,8 +366,10 @@ prefactor_is_stable(VGG_BATCHES, "c8")
 # Figures I.10 and I.11: perceptrons ---------------------------------------------------------------
 def volume_falls_slower(line: Curves, limit: float) -> Verdict:
     """After sharpness has reached a plateau; where there is none the claim says nothing."""
-    plateau = line.change_in_last_half(S).within(limit)
-    falls = (line.trend(VOLUME, "last half of I") < 0) & (line.slowing(VOLUME, MUCH_SLOWER) < 0)
+    plateau = curves.change_in_last_half(line, S).within(limit)
+    falls = (line.trend(VOLUME, "last half of I") < 0) & (
+        curves.slowing(line, VOLUME, MUCH_SLOWER) < 0
+    )
     return falls.provided(plateau, f"no plateau of sharpness is seen in {line}")
 
 

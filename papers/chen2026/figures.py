@@ -25,6 +25,14 @@ CORRELATED = (
     *("generalization_gap", "bound_d", "nmls_bound", "relative_flatness"),
 )
 
+DECIDE = (
+    *(("root_sharpness", name) for name in ("mls", "nmls", "log_volume", "generalization_gap")),
+    *(("generalization_gap", name) for name in ("mls", "nmls", "nmls_bound", "relative_flatness")),
+    *(("mls", "bound_d"), ("nmls", "nmls_bound"), ("log_volume", "mls")),
+    ("root_sharpness", "local_dimension"),
+)
+"""The correlations of the pair plots that decide claims."""
+
 
 def trends(
     grid: str, sweep: str, networks: str, quantities: tuple[str, ...] = TRENDS, *definitions: str
@@ -63,9 +71,11 @@ def pairs(grid: str, networks: str) -> Matrix:
     return Matrix(
         grid,
         quantities=CORRELATED,
-        labels={"generalization_gap": "gen. gap"},
+        labels={"generalization_gap": "accuracy gap (points)"},
+        pairs=tuple(("root_sharpness", y) for y in ("mls", "log_volume", "generalization_gap")),
+        framed=DECIDE,
         title=f"sharpness, compression and generalization of {networks}",
-        caption=(captions.AT_THE_END, captions.MATRIX),
+        caption=(captions.AT_THE_END, captions.PAIRS),
         details=(captions.WITH_BOUNDS, captions.GAP, captions.INTERVALS),
     )
 
@@ -95,12 +105,16 @@ FIGURES = {
     "fig4": Pairs(
         ("vgg-grid", "mlp-grid", "lenet-grid"),
         pairs=(("mls", "bound_d"), ("nmls", "nmls_bound")),
+        equality=True,
         title="local sensitivity against its bounds",
-        caption=(captions.AT_THE_END, "Pearson's correlation with its 95 % interval."),
+        caption=(
+            captions.AT_THE_END,
+            "The line marks a bound that equals its value. Pearson's correlation over all networks "
+            "with its 95 % interval, and of the same setting.",
+        ),
         details=(
             "Bounds use the largest singular value of a kernel's matrix; they are theorems for "
-            "perceptrons and proxies where convolutions share weights. Below a correlation: those "
-            "within settings or adjusted for the training loss, where they have the other sign.",
+            "perceptrons and proxies where convolutions share weights.",
             captions.INTERVALS,
         ),
     ),

@@ -40,7 +40,7 @@ established, as for forty networks an interval reaches 0.2 to either side."""
 
 def networks(e: ResultTables, grid: str, **where: Any) -> Networks:
     """The networks of a grid with these hyper-parameters, at the end of training."""
-    return e[grid].where(**where).called(**WORDS)
+    return e[grid].where(**where).labelled(**WORDS)
 
 
 def admitted(grid: str) -> Sequence[str]:
@@ -282,7 +282,7 @@ CLAIMS("fig2", "gap(0) > gap(wd*)", "caption of Fig. 2", LARGE_WITHOUT, repeats=
 def _(e: ResultTables) -> Verdict:
     def at_rate(none: Networks, others: list[Networks]) -> Verdict:
         label = f"training loss; {DECAYS}, lr {none.selection['lr']:g}, weight decay 0"
-        loss = none.mean("train_loss").called(label)
+        loss = none.mean("train_loss").labelled(label)
         smallest = every(none.minus(at, SHARPNESS) < 0 for at in others)
         return (loss < INTERPOLATES) & smallest
 
@@ -302,7 +302,10 @@ def by_strength(
 )
 def _(e: ResultTables) -> Verdict:
     ours, other = (
-        e[REGULARIZERS].where(**RESNET).called(REGULARIZERS).rhos((JACOBIAN, GAP), (SHARPNESS, GAP))
+        e[REGULARIZERS]
+        .where(**RESNET)
+        .labelled(REGULARIZERS)
+        .rhos((JACOBIAN, GAP), (SHARPNESS, GAP))
     )
     return ours > other
 

@@ -17,7 +17,7 @@ from flatlab.lab.tables.columns import Time
 from flatlab.lab.tables.eligibility import estimate, estimates, require, unless_missing
 from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.lab.tables.selection import END, first, until_stop
-from flatlab.papers.macdonald2023._frequencies import (
+from flatlab.papers.macdonald2023.norms import (
     ACTIVATIONS,
     FIRST_LAYER,
     GAUSSIAN,

@@ -10,7 +10,7 @@ import pandas as pd
 from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import letters
 from flatlab.lab.tables.networks import ResultTables
-from flatlab.papers.macdonald2023._frequencies import ACTIVATIONS, INITIALIZATIONS, JACOBIAN
+from flatlab.papers.macdonald2023.norms import ACTIVATIONS, INITIALIZATIONS, JACOBIAN
 
 COLORS = {"high": "#d55e00", "low": "#0173b2"}
 COLUMNS = ["row", "activation", "frequency", "run", "x", "y"]

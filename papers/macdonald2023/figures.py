@@ -1,7 +1,5 @@
 """The paper macdonald2023 and its figures."""
 
-from functools import partial
-
 from flatlab.lab.figures import captions
 from flatlab.lab.plan import Curves, CustomFigure, Paper, Sweep
 from flatlab.lab.plan.declarations import Along
@@ -18,7 +16,7 @@ NETWORKS = {"vgg": "VGG", "resnet": "ResNet"}
 SMOOTHINGS = {
     "0": ("#0d0887", "o", "-"),
     "0.5": ("#cc4778", "s", "--"),
-    "0.75": ("#e3a100", "D", ":"),
+    "0.75": ("#e07b1a", "D", ":"),
 }
 """How the lines look, in steps of one sequential map."""
 
@@ -28,14 +26,14 @@ SOFTMAXED = (
     "fixed training samples, sharpness the largest eigenvalue of the Hessian of their loss."
 )
 AT_THE_END = (
-    "Bold: means over networks at the end of training, with 95 % intervals (cut at the edges of "
-    "the panels); thin: one line per seed."
+    "Means over networks at the end of training, with 95 % intervals; pale: one point per network."
 )
 MEASURED = (
-    "The gap is |training loss - test loss|; sharpness is the largest eigenvalue of the Hessian, "
-    "the Jacobian norm the largest spectral norm, that of the logits, among fixed training samples."
+    "The gap of the losses is |training loss - test loss|. Sharpness is the largest eigenvalue of "
+    "the Hessian. The Jacobian norm is the largest spectral norm among fixed training samples, "
+    "that of the logits."
 )
-GAP = {"absolute_loss_gap": "generalization gap"}
+GAP = {"absolute_loss_gap": "gap of the losses", "accuracy_gap": "gap of the errors (points)"}
 ENDS = ("hessian_lambda_max", "jacobian_norm", "absolute_loss_gap")
 RATE: Along = {"lr": ("learning rate", "logarithmic")}
 BATCH_SIZE: Along = {"batch_size": ("batch size", "logarithmic")}
@@ -47,7 +45,7 @@ STRENGTHS: Along = {
 }
 
 INPUT_SCALES = {
-    "0.5": ("#56b4e9", "o", "-"),
+    "0.5": ("#3d9bd4", "o", "-"),
     "1": ("#0173b2", "s", "--"),
     "1.5": ("#08306b", "D", ":"),
 }
@@ -136,12 +134,12 @@ def sgd(share: float, when: str) -> Curves:
     )
 
 
-def at_the_end(grid: str, architecture: str, along: Along, line: str) -> Sweep:
+def at_the_end(grid: str, architecture: str, along: Along, line: str, *more: str) -> Sweep:
     """Sharpness, Jacobian norm and gap along the learning rate or the batch size."""
     [(title, _)] = along.values()
     return Sweep(
         grid,
-        quantities=ENDS,
+        quantities=(*ENDS, *more),
         labels=GAP,
         along=along,
         line=line,
@@ -153,8 +151,12 @@ def at_the_end(grid: str, architecture: str, along: Along, line: str) -> Sweep:
     )
 
 
-by_rate = partial(at_the_end, along=RATE, line="batch_size")
-by_batch_size = partial(at_the_end, along=BATCH_SIZE, line="lr")
+def by_rate(grid: str, architecture: str, *more: str) -> Sweep:
+    return at_the_end(grid, architecture, RATE, "batch_size", *more)
+
+
+def by_batch_size(grid: str, architecture: str) -> Sweep:
+    return at_the_end(grid, architecture, BATCH_SIZE, "lr")
 
 
 def regularizers(
@@ -203,7 +205,7 @@ FIGURES = {
         caption=AT_THE_END,
         details=MEASURED,
     ),
-    "fig3": by_rate(RATES, "resnet"),
+    "fig3": by_rate(RATES, "resnet", "accuracy_gap"),
     "fig4": by_batch_size(RATES, "resnet"),
     "fig5": regularizers("regularizers-grid", "resnet", "batch", IN_THREE_ROWS, 5.6),
     "fig6": smoothings("vgg", 0.08),

@@ -10,8 +10,19 @@ import pandas as pd
 
 from flatlab.lab.figures.render import Settings
 from flatlab.lab.tables.networks import ResultTables
-from flatlab.papers.macdonald2023._frequencies import GAUSSIAN, RELU
 from flatlab.stats.estimate import over_seeds
+
+GAUSSIAN, RELU = "regression-gaussian-grid", "regression-relu-grid"
+ACTIVATIONS = {GAUSSIAN: "Gaussian", RELU: "ReLU"}
+INITIALIZATIONS = {
+    GAUSSIAN: {"high": "framework", "low": "low-frequency"},
+    RELU: {"high": "high-frequency", "low": "framework"},
+}
+"""How rough the function of a freshly initialized network is: macdonald2023, App. C.3."""
+
+JACOBIAN, SHARPNESS, FIRST_LAYER = "jacobian_norm", "hessian_lambda_max", "weight_norm[0]"
+"""The rows of tables 1 and 2. The norm of the first layer is the spectral one, which for one input
+is also the Frobenius norm."""
 
 NORMS = {
     "jacobian_norm": ("Jacobian norm", r"max over the points of $|f'(x)|$"),

@@ -19,7 +19,7 @@ from flatlab.lab.claims import Claims
 from flatlab.lab.tables.columns import Column
 from flatlab.lab.tables.eligibility import FEWEST_FOR_CORRELATION, NotEligible, require, too_few
 from flatlab.lab.tables.networks import ResultTables
-from flatlab.papers.petzka2021.measures import AFTER, GAP, GRID, MEASURES, RESCALED
+from flatlab.papers.petzka2021.minima import AFTER, GAP, GRID, MEASURES, RESCALED
 from flatlab.papers.petzka2021.readings import READINGS
 from flatlab.stats.correlation import Correlations
 from flatlab.stats.estimate import Array, Estimate, over_seeds, undefined
@@ -243,7 +243,7 @@ def columns(features: str) -> dict[str, str]:
 def with_gap(e: ResultTables, *measures: str, features: str = "plain") -> list[Estimate]:
     """rho(measure, gap) of each measure, over the same networks."""
     known = columns(features)
-    networks = e[GRID].with_table(with_rescaled).called(**{known[word]: word for word in known})
+    networks = e[GRID].with_table(with_rescaled).labelled(**{known[word]: word for word in known})
     return networks.rhos(*((known.get(measure, measure), GAP) for measure in measures))
 
 

@@ -13,17 +13,19 @@ PAPER = Paper(
     targets=("fig3", "fig4", "fig5", "fig6", "fig7", "fig8"),
 )
 
-POINTS = (
-    "A point is a network at the end of training; relative flatness is large where it is sharp."
-)
+POINTS = "Each point is one trained network. Relative flatness is large where it is sharp."
 GAP = "The gap is test minus training loss."
 LAST_LAYER = (
     "Relative flatness, trace and squared norm are of the last layer's weights, its features "
     "divided by their standard deviation for relative flatness."
 )
 LINES = (
-    "Lines: least squares. Pearson's correlation with its 95 % interval, and within settings where "
-    "it has the other sign."
+    "Lines: least squares. Pearson's correlation with its 95 % interval, and that of networks of "
+    "the same setting."
+)
+BY_OPTIMIZER = (
+    "Lines: least squares, of each optimizer and, dashed, of all networks. Pearson's correlation "
+    "with its 95 % interval, over all networks and over those trained by SGD."
 )
 
 RESCALED = (
@@ -42,7 +44,7 @@ LAYERS = {
     "kappa_before_last": r"$\kappa_{\mathrm{Tr}}$, layer before the last",
     "kappa": r"$\kappa_{\mathrm{Tr}}$, last layer",
 }
-GROUPS = ("batch_size", "optimizer")
+GROUPS = ("optimizer", "batch_size")
 
 
 def minima(measures: dict[str, str], **about: Any) -> Points:
@@ -148,8 +150,10 @@ FIGURES = {
         MEASURES,
         groups=GROUPS,
         across=3,
+        lines=True,
+        subset=("trained by SGD", "sgd", "sgd_low", "sgd_high"),
         title="five measures and the gap, in detail",
-        caption=(POINTS, LINES),
+        caption=(POINTS, BY_OPTIMIZER),
         details=(GAP, LAST_LAYER, captions.INTERVALS),
         size_inches=(7.1, 5.4),
     ),

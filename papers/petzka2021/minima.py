@@ -7,7 +7,22 @@ import pandas as pd
 
 from flatlab.lab.figures.render import Settings
 from flatlab.lab.tables.networks import Networks, ResultTables
-from flatlab.papers.petzka2021.measures import AFTER, GAP, GRID, MEASURES, RESCALED
+
+GRID, GAP = "minima-grid", "generalization_gap"
+RESCALED, AFTER = "last-layer", "_after"
+"""The transformation of Figure 7, and the ending of what is measured after it."""
+
+MEASURES = {
+    "kappa": "normalized_kappa_trace[-1]",
+    "trace": "hessian_trace_per_layer[-1]",
+    "fisher_rao": "fisher_rao",
+    "pac_bayes": "pac_bayes",
+    "norm": "squared_norm_per_layer[-1]",
+    "kappa_before_last": "normalized_kappa_trace[-2]",
+    "network_trace": "hessian_trace",
+    "network_norm": "squared_norm",
+}
+"""The column of the table that a measure is."""
 
 
 def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
@@ -24,16 +39,22 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
         {**columns, GAP: gap}, list(about["setting"].values), about["train_loss"].values
     )
     pairs = [(name, GAP) for name in columns]
+    sgd = about["optimizer"].values == "sgd"
+    of_sgd = Correlations(
+        {name: np.where(sgd, values, np.nan) for name, values in {**columns, GAP: gap}.items()},
+        list(about["setting"].values),
+        about["train_loss"].values,
+    )
     head = {name: about[name].values for name in ("run", "optimizer", "lr", "batch_size")}
     parts = []
-    for (name, x), rho, within in zip(
-        columns.items(), known.rhos(*pairs), known.rhos(*pairs, kind="within"), strict=True
-    ):
+    estimates = (known.rhos(*pairs), known.rhos(*pairs, kind="within"), of_sgd.rhos(*pairs))
+    for (name, x), rho, within, sgd_rho in zip(columns.items(), *estimates, strict=True):
         parts.append(pd.DataFrame({"row": "run", "measure": name, **head, "x": x, "gap": gap}))
         low, high = rho.interval()
         numbers = {"rho": rho.value, "low": low, "high": high, "within": within.value}
         numbers |= dict(zip(("slope", "intercept"), least_squares(x, gap), strict=True))
-        row = {"row": "rho", "measure": name, **numbers, "networks": rho.n}
+        row = {"row": "rho", "measure": name, **numbers, "networks": rho.n, "sgd": sgd_rho.value}
+        row |= dict(zip(("sgd_low", "sgd_high"), sgd_rho.interval(), strict=True))
         parts.append(pd.DataFrame([row]))
     return pd.concat(parts, ignore_index=True)
 

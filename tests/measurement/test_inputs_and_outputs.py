@@ -202,20 +202,6 @@ def test_several_inputs_are_one_vector_of_all_of_them(family, data):
     same(ours, one)
 
 
-def test_inputs_that_are_integers_beside_numbers_are_refused_where_inputs_are_differentiated():
-    class Mixed(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embedding, self.last = nn.Embedding(3, 6), nn.Linear(6, 4)
-
-        def forward(self, x, kind):
-            return self.last(torch.tanh(x + self.embedding(kind)))
-
-    model, kind = seeded(Mixed), torch.arange(10) % 3
-    assert measured("hessian", model, (X, kind), LABELS)["hessian_converged"] == 1
-    refused("integers", measured, "geometry", model, (X, kind), LABELS)
-
-
 @pytest.mark.parametrize("family", ["geometry", "jacobian", "flatness", "adaptive"])
 def test_outputs_at_positions_are_one_vector_of_all_of_them(family):
     x = torch.randn(5, 2, 3, 3).double()

@@ -1,6 +1,6 @@
 """Figures: each is declared in its paper's figures.py and drawn by the template that it names.
 
-A template is a module of this folder: `curves`, `sweep`, `lines`, `pairs`, `sharpness_grid`,
-`points`, `intervals`, `rank_table` or `matrix`. A figure of its own kind is a module of its paper's
-folder. `render` makes the files of all.
+A template is a module of this folder: `curves`, `sweep`, `lines`, `pairs`, `points`, `intervals` or
+`matrix`. A figure or a template of a paper's own is a module of its folder. `render` makes the
+files of all.
 """

@@ -28,8 +28,12 @@ MISCLASSIFIED_DETAILS = (
 )
 CHAIN_OF_BOUNDS = "A is the maximum local sensitivity (MLS), which B, C and D bound in turn."
 
-AT_THE_END = "A point is a network at the end of training."
-FOUR_SEEDS = "A point is a network at the end of training, seeds 0-3 of every setting."
+AT_THE_END = "Each point is one trained network."
+FOUR_SEEDS = "Each point is one trained network, seeds 0-3 of every setting."
+PAIRS = (
+    "Three pairs, and all correlations over all networks with 95 % intervals; bold are those that "
+    "decide a claim. The second page of the PDF has every quantity against every other."
+)
 MATRIX = (
     "Above the diagonal: Pearson's correlation over all networks, its 95 % interval, and in grey "
     "the correlation within settings, in italics where it has the other sign."

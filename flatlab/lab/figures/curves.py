@@ -85,7 +85,7 @@ def spread(
     for setting in dict.fromkeys(setting for *_, setting in sorted(values)):
         runs = chosen.isel(run=[s == setting for s in settings])
         # a checkpoint that only another setting has is not a gap in this one
-        runs = runs.isel(checkpoint=selection.measured(runs).any("run").values)
+        runs = runs.isel(checkpoint=selection.has_values(runs).any("run").values)
         parts += [_curves(runs[name], samples).assign(setting=setting) for name in quantities]
         begins = selection.interpolation_begins(runs["train_loss"])
         if marks and math.isfinite(begins):
@@ -127,11 +127,17 @@ def _over_runs(values: xr.DataArray, seeds: np.ndarray) -> xr.Dataset:
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A panel per quantity; or a panel per entry of `axes`, each with all quantities."""
-    looks = {name: Look(*look) for name, look in figure["looks"].items()}
+    frame, looks = frame.copy(), {name: Look(*look) for name, look in figure["looks"].items()}
     options = {"line": figure["line"], "columns": figure["across"] or 3, "looks": looks}
     options["names"] = {**NAMES, **{name: label_of(figure, name) for name in figure["quantities"]}}
     options["logarithmic"] = {*LOGARITHMIC, *figure["logarithmic"]}
     panels = {name: title_of(figure, name) for name in figure["quantities"]}
+    for name in (each for each in panels if each.endswith("_accuracy")):  # near 100 % nothing shows
+        of = frame["quantity"] == name
+        shown = [column for column in frame if column in NUMBERS[:2] or SEED in str(column)]
+        frame.loc[of, shown] = 100 - frame.loc[of, shown]
+        panels[name] = panels[name].replace("accuracy", "error")
+        options["logarithmic"].add(name)
     if axes := figure["axes"]:
         frame = pd.concat([frame.assign(axis=title) for title in axes], ignore_index=True)
         panels = {title: title for title in axes}
@@ -169,8 +175,9 @@ def draw_panels(
     first = [] if line == "setting" else [name for name in known if name in {*curves[line]}]
     known = look_of_settings([*first, *curves[line]], known)
     columns = min(columns, len(panels))
-    rows = -(-len(panels) // columns)
-    axes = list(fig.subplots(rows, columns, squeeze=False, sharey=shared).flat)
+    axes = list(
+        fig.subplots(-(-len(panels) // columns), columns, squeeze=False, sharey=shared).flat
+    )
     iterations = sorted(set(curves["iteration"]))
     for ax in axes[len(panels) :]:
         ax.set_axis_off()
@@ -184,8 +191,13 @@ def draw_panels(
         if not np.isfinite(here["median"]).any():
             ax.text(0.5, 0.5, "no values", transform=ax.transAxes, ha="center", color="0.5")
         ax.set_title(title, loc="left")
-        style.of_medians(ax, (curves if shared else here)["median"])
         unit = style.of_iterations(ax, iterations)
+        rows = curves if shared else here
+        shown = rows[rows["iteration"] >= ax.get_xlim()[0]]
+        style.of_medians(ax, shown["median"])
+        if ax.get_yscale() == "linear":
+            seeds = [name for name in shown if SEED in str(name)]
+            style.span(ax, shown[["median", *seeds]].melt()["value"].astype(float), 1.0)
     letters(axes[: len(panels)] if len(panels) > 1 else [])
     fig.supxlabel(unit, fontsize=6.5)
     legend(fig, **_entries(curves, line, known, names, marks=len(windows) > 0))
@@ -233,10 +245,8 @@ def _medians(ax: Any, rows: pd.DataFrame, look: Look, place: int) -> None:
 
 
 def _marks(ax: Any, windows: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-    """Where interpolation begins, in the colour of the setting where each line is one."""
+    """Where interpolation begins, in the colour of the setting, or in grey of several."""
     for begins, group in windows.groupby("iteration"):
-        for place, setting in enumerate(group["setting"]):
-            # the dashes of settings with the same mark alternate
-            dash = (4 * place, (3, 1 + 4 * (len(group) - 1)))
-            color = looks[setting].color if setting in looks else "0.5"
-            ax.axvline(begins, color=color, lw=0.8, ls=dash, zorder=0.5)
+        [setting, *others] = group["setting"]
+        color = looks[setting].color if setting in looks and not others else MARK.color
+        ax.axvline(begins, color=color, lw=0.8, ls=MARK.dash, zorder=0.5)

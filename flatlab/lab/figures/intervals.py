@@ -10,7 +10,6 @@ import pandas as pd
 
 from flatlab.lab.figures import labels
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.sharpness_grid import column_of
 from flatlab.lab.figures.style import KINDS, Look, legend
 from flatlab.lab.tables.networks import ResultTables
 
@@ -22,7 +21,7 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     pair has no value where one of its quantities was not measured in an experiment.
     """
     rows = []
-    columns = {name: column_of(figure, name) for pair in figure["pairs"] for name in pair}
+    columns = {name: figure["aliases"].get(name, name) for pair in figure["pairs"] for name in pair}
     titles = labels.headings(tables.tables)
     for experiment, networks in tables.items():
         result = networks.drawn_correlations(columns)

@@ -54,7 +54,7 @@ NAMES = {
 }
 """Sample sets, and what is of no single layer, in legends."""
 
-WITHOUT_UNITS = ("", "1", "%", "mixed", "loss", "coefficient")
+WITHOUT_UNITS = ("", "1", "%", "mixed", "loss", "coefficient", "points, or loss, as declared")
 """Units that say nothing beside the name of a quantity."""
 
 
@@ -190,12 +190,3 @@ def values_in_words(figure: Settings, values: Mapping[str, Any]) -> str:
         default = IN_WORDS.get(text, f"{word} {text}")
         words.append(figure["values"].get(name, {}).get(text, default))
     return ", ".join(words)
-
-
-def definition_in_words(name: str) -> str:
-    """A definition of sharpness: average-standard-l2 -> average, standard, with a formula."""
-    case, scale, norm = name.split("-")
-    cases = {"worst": "worst case", "average": "average"}
-    scales = {"normalized": "adaptive, logits normalized"}
-    norms = {"l2": r"$\ell_2$", "linf": r"$\ell_\infty$"}
-    return f"{cases[case]} {norms[norm]}, {scales.get(scale, scale)}"

@@ -1,8 +1,13 @@
 """Template `Matrix`: every quantity against every other at the end of training.
 
+The picture shows a few pairs and all correlations one below the other; the matrix is a supplement.
+Without such pairs it is the picture.
+
 seaborn's PairGrid would create a figure of its own and takes several times as long.
 """
 
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -41,6 +46,58 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
+    """The pairs above a forest of all correlations: over all networks, and of the same setting."""
+    if not figure["pairs"]:
+        return draw_matrix(fig, frame, figure)
+    above, below = fig.subfigures(2, 1, height_ratios=(1, 1.7))
+    runs, decided = frame[frame["row"] == "run"], {*map(frozenset, figure["framed"])}
+    rows = frame[frame["row"] != "run"].set_index(["row", "name"])
+    label = {name: labels.title_of(figure, name) for name in figure["quantities"]}
+    axes = above.subplots(1, len(figure["pairs"]))
+    for ax, (x, y) in zip(axes, figure["pairs"], strict=True):
+        style.points_of_settings(ax, runs, x, y)
+        for axis, name in (("x", x), ("y", y)):
+            limit(ax, axis, runs[name], ticks=4)
+        numbers = (float(rows[y][kind, x]) for kind in MATRICES)
+        text = style.correlation(*numbers).replace("\n", " ")
+        within = labels.two_digits(float(rows[y]["within", x]))
+        ax.set_title(f"{text}\nsame setting {within}", loc="left")
+        ax.set(xlabel=label[x], ylabel=label[y])
+    style.letters(axes)
+    style.legend_of_settings(above, runs["setting"])
+    pairs = [*itertools.combinations(figure["quantities"], 2)]
+    half = -(-len(pairs) // 2)
+    for ax, part in zip(below.subplots(1, 2), (pairs[:half], pairs[half:]), strict=True):
+        _forest(ax, part, rows, figure, decided)
+    name_of = {"pooled": "all networks, 95 % interval", "within": "same setting"}
+    looks = {text: style.Look(*style.KINDS[kind][:2], "") for kind, text in name_of.items()}
+    style.legend(below, looks)
+
+
+def _forest(ax: Any, pairs: Any, rows: pd.DataFrame, figure: Settings, decided: Any) -> None:
+    """A line for each pair; those that decide a claim are bold."""
+    places = -np.arange(len(pairs))
+    for kind in ("pooled", "within"):
+        color, marker, _ = style.KINDS[kind]
+        values = [float(rows[y]["rho" if kind == "pooled" else kind, x]) for x, y in pairs]
+        ax.plot(values, places, ms=3, **style.Look(color, marker, "").options)
+    ends = [[float(rows[y][end, x]) for x, y in pairs] for end in ("low", "high")]
+    ax.hlines(places, *ends, color=style.KINDS["pooled"][0], lw=0.9)
+    ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
+    names = [" · ".join(labels.label_of(figure, name) for name in pair) for pair in pairs]
+    ax.set_yticks(places, names)
+    for text, pair in zip(ax.get_yticklabels(), pairs, strict=True):
+        text.set_weight("bold" if frozenset(pair) in decided else "normal")
+    ax.set(xlim=(-1.05, 1.05), ylim=(places[-1] - 0.7, 0.7), xlabel=r"Pearson's $\rho$")
+    ax.grid(axis="x", lw=0.3, color="0.85")
+
+
+def supplement(figure: Settings) -> tuple[Callable[..., None], tuple[float, float]] | None:
+    """What draws the second page, and its size."""
+    return (draw_matrix, figure["size_inches"]) if figure["pairs"] else None
+
+
+def draw_matrix(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """Scatter plots below the diagonal, histograms on it, correlations above it.
 
     A cell above the diagonal has the colour of the correlation over all networks, which it prints
@@ -61,6 +118,8 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
             _histogram(ax, runs, x)
         elif i < j:
             _correlation(ax, {kind: float(matrix[x][y]) for kind, matrix in matrices.items()})
+            if {x, y} in map(set, figure["framed"]):
+                ax.spines[:].set(linewidth=1.6, color="0.1", zorder=5)
         else:
             style.points_of_settings(ax, runs, x, y, size=2)
             limit(ax, "y", runs[y], headroom=0.06, ticks=2)

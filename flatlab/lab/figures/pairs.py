@@ -52,17 +52,24 @@ def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
             (labels.title_of(figure, x), labels.title_of(figure, y)),
             numbers,
             "rho",
-            {kind: numbers[kind] for kind in style.OTHER_KINDS},
-            heading="" if (x, y) != tuple(figure["pairs"][0]) else experiment,
+            {"same setting": numbers["within"]},
+            heading=experiment,
+            logarithmic=("x", "y") if figure["equality"] else (),
+            equality=figure["equality"],
         )
 
 
 def _finish(ax: Any, panel: Panel, narrow: bool) -> None:
     """Room for the correlation, which stands in the panel."""
-    style.limit(ax, "x", panel.points["x"], ticks=4)
-    style.limit(ax, "y", panel.points["y"], headroom=style.HEADROOM / 2, ticks=4)
-    x_title, y_title = panel.titles
-    ax.set_xlabel(x_title, fontsize=6.5)
-    ax.set_ylabel(y_title)
+    x, y = panel.points["x"], panel.points["y"]
+    if panel.equality:
+        low, high = x[x > 0].min(), y[y > 0].max()
+        ax.set(xscale="log", yscale="log", ylim=(low / 1.3, high * (high / low) ** 0.35))
+        style.plain_numbers(ax)
+        style.few_labels(ax.xaxis, x[x > 0])
+    else:
+        style.limit(ax, "x", x, ticks=4)
+        style.limit(ax, "y", y, headroom=style.HEADROOM / 2, ticks=4)
+    ax.set(xlabel=panel.titles[0], ylabel=panel.titles[1])
     ax.text(0.03, 0.97, panel.correlation, transform=ax.transAxes, va="top", fontsize=6)
     ax.set_title(panel.heading, loc="left")

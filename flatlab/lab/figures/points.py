@@ -1,6 +1,6 @@
 """Template `Points`: a point per network, as a paper's module selects, and their correlation.
 
-The panels of `SharpnessGrid` and `Pairs` are drawn here, too.
+The panels of `Pairs`, and of a template of andriushchenko2023, are drawn here, too.
 """
 
 import functools
@@ -14,7 +14,7 @@ import pandas as pd
 from flatlab.lab.figures import style
 from flatlab.lab.figures.labels import label_of, values_in_words
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import COLORS, LARGEST, MAP, MARKERS, SMALLEST, UNKNOWN
+from flatlab.lab.figures.style import COLORS, DARK_ENOUGH, LARGEST, MAP, MARKERS, SMALLEST, UNKNOWN
 
 NARROW = 4
 """From so many panels side by side on, labels are smaller, and an interval has its own line."""
@@ -57,7 +57,28 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     finish = functools.partial(_finish, ticks=2 if len(panels) > 4 else 3)
     looks, counted = OfFactors(frame, figure), _counted(frame, figure)
     across = figure["across"] or len(panels)
-    draw_panels(fig, panels, looks, across, finish, figure["shared"], counted)
+    spare = draw_panels(fig, panels, looks, across, finish, figure["shared"], counted)
+    if figure["subset"] and spare:
+        _forest(spare[0], frame[frame["row"] == figure["correlation"]], figure)
+
+
+def _forest(ax: Any, facts: pd.DataFrame, figure: Settings) -> None:
+    """The correlations of all panels, over all networks and over a part of them."""
+    name, *columns = figure["subset"]
+    names = {"all networks": (figure["correlation"], "low", "high"), name: tuple(columns)}
+    places = -np.arange(len(facts))
+    looks = zip(names.items(), (0.15, -0.15), (("0.15", "o"), (COLORS[0], "D")), strict=True)
+    for (label, (value, low, high)), aside, (color, marker) in looks:
+        ax.hlines(places + aside, facts[low], facts[high], color=color, lw=0.9)
+        ax.plot(facts[value], places + aside, color=color, marker=marker, ms=3, ls="", label=label)
+    titles = [figure["panels"][key][0] for key in facts[figure["panel"]]]
+    ax.set_yticks(places, titles)
+    ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
+    ax.set(xlim=(-1.05, 1.05), xlabel=f"${SYMBOLS[figure['correlation']]}$, 95 % interval")
+    ax.set_ylim(places[-1] - 0.6, 1.6)
+    ax.yaxis.set_tick_params(labelleft=True)
+    ax.legend(loc="upper left", fontsize=6, ncols=2, columnspacing=1, handletextpad=0.1)
+    ax.set_axis_on()
 
 
 def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
@@ -71,7 +92,7 @@ def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
             titles,
             numbers,
             kind,
-            {"within settings": numbers["within"]} if "within" in numbers else {},
+            {"same setting": numbers["within"]} if "within" in numbers else {},
             logarithmic=figure["logarithmic"],
             equality=key in figure["equal"],
         )
@@ -102,36 +123,43 @@ def draw_panels(
     finish: Callable[[Any, Panel, bool], None],
     shared: bool = False,
     counted: str = "",
-) -> None:
+) -> list[Any]:
     """Panels, so many side by side, and a legend above them.
 
     looks: of the points.
     finish: sets scales and titles of an axis; told whether panels are narrow.
     shared: whether all panels share one vertical axis.
     counted: numbers of networks, for the legend.
+    Returns the axes without a panel.
     """
     shape = -(-len(panels) // across), across
-    axes = fig.subplots(*shape, squeeze=False, sharey=shared)
+    axes = fig.subplots(*shape, squeeze=False)
     for ax, panel in zip(axes.flat, panels, strict=False):
+        if shared:
+            ax.sharey(axes[0, 0]) if ax is not axes[0, 0] else None
         looks.scatter(ax, panel.points)
-        _line(ax, panel)
+        _line(ax, panel, "--" if looks.lines(ax, panel.points) else "-")
         finish(ax, panel, across >= NARROW)
         if shared and ax not in axes[:, 0]:
             ax.set_ylabel("")
+            ax.tick_params(labelleft=False)
     style.letters(axes.flat[: len(panels)])
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
     looks.explain(fig, axes, counted)
+    return list(axes.flat[len(panels) :])
 
 
-def _line(ax: Any, panel: Panel) -> None:
+def _line(ax: Any, panel: Panel, dash: str) -> None:
     """The line of least squares, where the frame has one, or that of equal numbers."""
     finite = panel.points["x"][np.isfinite(panel.points["x"])]
     if finite.empty:
         return
     x = np.linspace(finite.min(), finite.max(), 50)
     if "slope" in panel.numbers:
-        ax.plot(x, panel.numbers["slope"] * x + panel.numbers["intercept"], color="0.2", lw=1.2)
+        ax.plot(
+            x, panel.numbers["slope"] * x + panel.numbers["intercept"], color="0.2", lw=1, ls=dash
+        )
     if panel.equality:
         ax.plot(x, x, color="0.4", lw=0.8, zorder=0.5)
 
@@ -182,6 +210,10 @@ class OfSettings:
         """The networks of a panel."""
         style.points_of_settings(ax, points, "x", "y", size=2.6)
 
+    def lines(self, ax: Any, points: pd.DataFrame) -> bool:
+        """Settings have no lines of their own."""
+        return False
+
     def explain(self, fig: Any, axes: Any, counted: str = "") -> None:
         """A legend above all panels."""
         style.legend_of_settings(fig, self.settings)
@@ -193,7 +225,7 @@ class OfFactors:
     def __init__(self, frame: pd.DataFrame, figure: Settings) -> None:
         from matplotlib import colormaps
         from matplotlib.cm import ScalarMappable
-        from matplotlib.colors import LogNorm, Normalize, to_hex
+        from matplotlib.colors import ListedColormap, LogNorm, Normalize, to_hex
 
         self.figure, self.counts = figure, frame[frame["row"] == "count"]
         groups, size, shade = figure["groups"], figure.get("size"), figure["shade"]
@@ -202,14 +234,15 @@ class OfFactors:
         self.levels = {name: list(levels[name].dropna().unique()) for name in groups}
         if groups and len(steps := self.levels[groups[0]]) > 2 and not isinstance(steps[0], str):
             steps.sort()
-            shares = np.linspace(0, 0.9, len(steps))
+            shares = np.linspace(0, DARK_ENOUGH, len(steps))
             self.colors = tuple(to_hex(colormaps[MAP](share)) for share in shares)
         self.sizes = sorted({*runs[size].dropna()}) if size else []
         self.bar = None
         if shade and len(runs):
             ends = np.nanmin(runs[shade]), np.nanmax(runs[shade])
             norm = LogNorm(*ends) if ends[0] > 0 and ends[1] > 20 * ends[0] else Normalize(*ends)
-            self.bar = ScalarMappable(norm, colormaps[MAP].with_extremes(bad=UNKNOWN))
+            shades = ListedColormap(colormaps[MAP](np.linspace(0, DARK_ENOUGH, 256)))
+            self.bar = ScalarMappable(norm, shades.with_extremes(bad=UNKNOWN))
 
     def scatter(self, ax: Any, points: pd.DataFrame) -> None:
         """The networks of a panel."""
@@ -224,6 +257,17 @@ class OfFactors:
             if not any(self.figure.get(name) for name in ("groups", "size", "shade")):
                 look |= {"alpha": 0.6, "lw": 0}  # where they overlap
             ax.scatter(rows["x"], rows["y"], s=[self.size(value) ** 2 for value in sizes], **look)
+
+    def lines(self, ax: Any, points: pd.DataFrame) -> bool:
+        """The lines of least squares of the levels of the first factor, if the figure has them."""
+        for (level,), rows in groups_of(points, self.figure["groups"][:1]).items():
+            known = rows[np.isfinite(rows["x"]) & np.isfinite(rows["y"])]
+            if self.figure.get("lines") and len(known) > 2 and np.ptp(known["x"]) > 0:
+                ends = np.array([known["x"].min(), known["x"].max()])
+                line = np.polynomial.Polynomial.fit(known["x"], known["y"], 1)
+                place = self.levels[self.figure["groups"][0]].index(level)
+                ax.plot(ends, line(ends), color=self.colors[place % len(self.colors)], lw=1.2)
+        return bool(self.figure.get("lines"))
 
     def of(self, key: tuple[Any, ...]) -> tuple[str, str]:
         """Colour and marker of a group: of its first and of its last hyper-parameter."""

@@ -3,16 +3,16 @@
 A figure has two pure functions. `frame(figure, tables)` asks the networks of its experiments for
 what is shown, as claims do, and returns one pandas table, which becomes the figure's CSV.
 `draw(fig, frame, figure)` sees nothing but that table. Both are in the module of its template or,
-where the declaration says so, in the module of its paper's folder. Title and caption are added
-here in the same way for all.
+where the declaration says so, in the module of its paper's folder. A picture is for print: title
+and caption lie beside it as text, and a badge says what cannot pass for the paper's.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import io
-import textwrap
 import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,6 @@ Settings = Mapping[str, Any]
 Tables = Mapping[str, "xr.Dataset"]
 """Tables by experiment."""
 
-NO_BREAK = "\N{NO-BREAK SPACE}"
 FORMATS = ("pdf", "svg", "png")
 DARK = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
 STYLE: dict[str, Any] = {
@@ -47,7 +46,7 @@ STYLE: dict[str, Any] = {
 
 
 def make(figure: Settings, tables: Tables, correlations: Tables | None = None) -> dict[str, bytes]:
-    """Draw a figure: the content of its files by extension (pdf, svg, png, csv).
+    """Draw a figure: the content of its files by extension (pdf, svg, png, csv, txt).
 
     figure: what is declared.
     tables: of its experiments.
@@ -55,31 +54,42 @@ def make(figure: Settings, tables: Tables, correlations: Tables | None = None) -
     """
     figure = completed(figure, tables)
     frame = frame_of(figure, tables, correlations)
+    module = importlib.import_module(figure["drawn_by"])
 
-    def draw(fig: Any) -> None:
-        below_title = fig.subfigures()  # and above the caption
-        importlib.import_module(figure["drawn_by"]).draw(below_title, frame, figure)
-        _title_and_caption(fig, figure, tables)
+    def page(draw: Callable[..., None], fig: Any) -> None:
+        below_badge = fig.subfigures()
+        draw(below_badge, frame, figure)
+        if headline := figure.get("headline"):
+            fig.suptitle(headline, x=0.01, ha="left")
+        elif text := badge(tables):
+            box = {"boxstyle": "round,pad=0.25", "fc": "0.93", "ec": "none"}
+            fig.suptitle(text, fontsize=6, x=0.99, ha="right", color="0.35", bbox=box)
 
-    return files_of(frame, figure["size_inches"], draw)
+    pages = {functools.partial(page, module.draw): figure["size_inches"]}
+    if hasattr(module, "supplement") and (second := module.supplement(figure)):
+        pages[functools.partial(page, second[0])] = second[1]
+    files = files_of(frame, pages)
+    return {**files, "txt": f"{title(figure, tables)}\n\n{caption(figure, tables)}\n".encode()}
 
 
 def files_of(
-    frame: pd.DataFrame, size_inches: tuple[float, float], draw: Callable[[Any], None]
+    frame: pd.DataFrame, draw: Mapping[Callable[[Any], None], tuple[float, float]]
 ) -> dict[str, bytes]:
     """The files of a picture and of the numbers that it shows, by extension.
 
-    draw: is given the whole figure.
+    draw: is given the whole figure of a size in inches; a second one draws a page of the PDF.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     with mpl.rc_context(STYLE):  # type: ignore[arg-type]
-        fig: Any = Figure(figsize=size_inches, layout="constrained")
-        draw(fig)
-        fig.get_layout_engine().execute(fig)
-        fig.set_layout_engine()  # laid out once, the same in every format
-        pictures = {extension: picture(fig, extension) for extension in FORMATS}
+        pages: list[Any] = []
+        for each, size in [*draw.items()][: len(draw) if "pdf" in FORMATS else 1]:
+            pages.append(Figure(figsize=size, layout="constrained"))
+            each(pages[-1])
+            pages[-1].get_layout_engine().execute(pages[-1])
+            pages[-1].set_layout_engine()  # laid out once, the same in every format
+        pictures = {extension: picture(extension, *pages) for extension in FORMATS}
     return {"csv": frame.to_csv(index=False).encode(), **pictures}
 
 
@@ -112,33 +122,38 @@ def completed(figure: Settings, tables: Tables) -> dict[str, Any]:
     return whole
 
 
-def _title_and_caption(fig: Any, figure: Settings, tables: Tables) -> None:
-    """Both name the scale and the data, so that a demo figure cannot pass for the paper's."""
+def badge(tables: Tables) -> str:
+    """What the networks of a picture are, if they are not the paper's."""
+    about = [table.attrs for table in tables.values()]
+    kinds = {"demo" if each["scale"] == "demo" else each["evidence"] for each in about}
+    return next((kind for kind in ("demo", "stand-in", "reduced") if kind in kinds), "")
+
+
+def title(figure: Settings, tables: Tables) -> str:
+    """The figure that is shown, with the scale and the data."""
     from flatlab.lab.figures.labels import in_words_of
 
     about_all = [table.attrs for table in tables.values()]
     scale, data = (" and ".join(dict.fromkeys(a[k] for a in about_all)) for k in ("scale", "data"))
-    inches = figure["size_inches"][0]
-    held, width = f"({scale}, {in_words_of(data)})", int(inches * 13.5)
-    if len(held) < width / 2:  # on a line
-        held = held.replace(" ", NO_BREAK)
-    title = f"{figure['cited']}: {figure['title']} {held}"
-    title = textwrap.fill(title, width, break_on_hyphens=False).replace(NO_BREAK, " ")
-    fig.suptitle(title, fontsize=8, x=0.01, ha="left", weight="bold")
-    text = textwrap.fill(caption(figure, tables), int(inches * 20.5), break_on_hyphens=False)
-    fig.supxlabel(text, fontsize=6.5, x=0.01, ha="left", color="0.25")
+    return f"{figure['cited']}: {figure['title']} ({scale}, {in_words_of(data)})."
 
 
-def picture(fig: Any, extension: str) -> bytes:
-    """One picture file. It contains no date, so that the same figure has the same bytes.
+def picture(extension: str, fig: Any, *more: Any) -> bytes:
+    """One picture file, of a PDF with more pages. The same figure has the same bytes: no date.
 
     A PNG has 256 colours: a third of the size, with no difference that an eye could see.
     """
+    from matplotlib.backends.backend_pdf import PdfPages
     from PIL import Image
 
-    buffer, dates = io.BytesIO(), {"pdf": "CreationDate", "svg": "Date"}
-    if extension in dates:
-        fig.savefig(buffer, format=extension, metadata={dates[extension]: None})
+    buffer = io.BytesIO()
+    if extension == "svg":
+        fig.savefig(buffer, format=extension, metadata={"Date": None})
+        return buffer.getvalue()
+    if extension == "pdf":
+        with PdfPages(buffer, metadata={"CreationDate": None}) as pages:
+            for each in (fig, *more):
+                pages.savefig(each)
         return buffer.getvalue()
     fig.savefig(full := io.BytesIO(), format="png", pil_kwargs={"compress_level": 0})
     with Image.open(full) as picture:

@@ -209,7 +209,7 @@ def _draw_barriers(ax: Any, rows: pd.DataFrame, frame: pd.DataFrame) -> None:
     ax.set_yticks(range(len(names)), names)
     ax.set(xlabel="other network", ylabel="network")
     for (row, column), value in np.ndenumerate(values) if len(names) <= NUMBERED else ():
-        text = {"ha": "center", "va": "center", "fontsize": 5}
+        text = {"ha": "center", "va": "center", "fontsize": 6}
         color = "white" if value < 0.6 * high else "0.1"
         ax.text(column, row, f"{value:.2g}", color=color, **text)
     ax.figure.colorbar(drawn, ax=ax, shrink=0.8).set_label("excess loss")
@@ -322,7 +322,7 @@ def pictures(
     across = min(count, how.across)
     height = 0.5 + 2.2 * -(-count // across) + 0.5 * (count == 1)
     size = max(4.0, how.width * across), height
-    return files_of(frame, size, lambda fig: draw(fig, frame, how, title))
+    return files_of(frame, {lambda fig: draw(fig, frame, how, title): size})
 
 
 def draw(fig: Any, frame: pd.DataFrame, kind: Kind, title: str) -> None:

@@ -1,6 +1,7 @@
 """How all figures look: colours and markers of the lines, legends, letters and axes.
 
-A setting has the same colour and marker in all figures.
+A factor has one encoding: the learning rate is a colour, the batch size a marker and a dash. Bars
+and bands are 95 % intervals, or an axis says what else. Colours survive print and colour blindness.
 """
 
 import itertools
@@ -28,22 +29,22 @@ class Look(NamedTuple):
         return {"color": self.color, "marker": self.marker, "ls": self.dash, "lw": 1, "mew": 0}
 
 
+RATES = {0.01: "#222222", 0.03: "#2b8cbe", 0.05: "#0d0887", 0.1: "#cc4778", 0.2: "#e07b1a"}
 SETTINGS = {
     "learning rate 0.05, batch size 20": Look("#0d0887", "o"),
-    "learning rate 0.1, batch size 20": Look("#cc4778", "s"),
-    "learning rate 0.2, batch size 20": Look("#f89540", "D"),
-    "learning rate 0.1, batch size 8": Look("#5c0a2e", "^"),
-    "learning rate 0.1, batch size 32": Look("#eda6bf", "v"),
+    "learning rate 0.1, batch size 20": Look("#cc4778", "o"),
+    "learning rate 0.2, batch size 20": Look("#e07b1a", "o"),
+    "learning rate 0.1, batch size 8": Look("#6b1238", "^", "--"),
+    "learning rate 0.1, batch size 32": Look("#e0709a", "s", (0, (1.2, 0.8))),
 }
-"""The five settings of chen2026 and chen2024: learning rates in steps of matplotlib's map "plasma",
-batch sizes from dark to light, both through the colour of the setting that they share."""
+"""The five settings of chen2026 and chen2024; the shades of one colour are of one rate."""
 
 OTHERS = (
-    Look("#56b4e9", "P"),
-    Look("#ca9161", "X"),
-    Look("#949494", "*"),
-    Look("#b8a800", "<"),
-    Look("#fbafe4", ">"),
+    Look("#2b8cbe", "P"),
+    Look("#c9893a", "X"),
+    Look("#7f7f7f", "*"),
+    Look("#4d6b00", "<"),
+    Look("#b0389b", ">"),
 )
 """Settings of other grids take these in turn."""
 
@@ -55,7 +56,7 @@ SAMPLES = {
 BOUNDS = {
     "bound_d": Look("#08306b", "v"),
     "bound_c": Look("#2b7bba", "D"),
-    "bound_b": Look("#7fb9da", "s"),
+    "bound_b": Look("#5fa2cc", "s"),
     "bound_a": Look("#b2182b", "o"),
 }
 """In the order of the lines from top to bottom: D, C, B, A."""
@@ -72,17 +73,20 @@ KINDS: dict[Literal["pooled", "within", "adjusted"], tuple[str, str, str]] = {
 
 OTHER_KINDS: tuple[Literal["within", "adjusted"], ...] = ("within", "adjusted")
 
-ORDERED = ("#0d0887", "#7e03a8", "#cc4778", "#f89540", "#e3c800")
-"""Values of an ordered factor: steps of matplotlib's map "plasma", the last one darker."""
+ORDERED = ("#0d0887", "#7e03a8", "#cc4778", "#ed7953", "#c99a00")
+"""Values of an ordered factor: steps of matplotlib's map "plasma", the last two darker."""
 
 
 COLORS: tuple[str, ...] = ("#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#949494")
 MARKERS = "o^sDvPX"
+DECADES = 1000
+"""A logarithmic axis of time begins at the last iteration over this."""
+
 SMALLEST, LARGEST = 2.2, 5.0
 """The sizes of markers, in points."""
 
-MAP, UNKNOWN = "viridis", "0.6"
-"""Colours of numbers, and of networks that have none."""
+MAP, UNKNOWN, DARK_ENOUGH = "viridis", "0.6", 0.85
+"""Colours of numbers, of networks that have none, and where the map ends for points on white."""
 
 
 def look_of_settings(
@@ -94,11 +98,16 @@ def look_of_settings(
     return {s: known[s] if s in known else next(others) for s in dict.fromkeys(settings)}
 
 
-def in_order(values: Sequence[Any]) -> dict[Any, Look]:
-    """Looks of the values of an ordered factor, in steps of one sequential map."""
+def in_order(values: Sequence[Any], factor: str) -> dict[Any, Look]:
+    """Looks of the values of an ordered factor: a rate is a colour, a batch size a marker."""
     steps = np.linspace(0, len(ORDERED) - 1, max(len(values), 2)).round().astype(int)
-    markers = itertools.cycle("osD^v")
-    return {v: Look(ORDERED[k], next(markers)) for v, k in zip(values, steps, strict=False)}
+    colors: Iterable[Any] = [ORDERED[k] for k in steps]
+    if factor == "batch_size":
+        colors = np.linspace(0, 0.55, len(values))  # greys
+    elif {*values} <= {*RATES} and factor == "lr":
+        colors = [RATES[value] for value in values]
+    markers = itertools.cycle("o" if factor == "lr" else "osD^v")
+    return {v: Look(str(c), next(markers)) for v, c in zip(values, colors, strict=False)}
 
 
 def legend(fig: Any, looks: Mapping[str, Look], ms: float = 4, **options: Any) -> None:
@@ -138,14 +147,13 @@ def correlation(
 ) -> str:
     """A correlation and its interval, as printed in a panel.
 
-    others: the same by other kinds; those with the other sign are printed below.
+    others: the same by other kinds, which are printed below.
     """
     if rho != rho:
         return rf"${symbol}$ undefined"
     value, *ends = map(two_digits, (rho, low, high))
-    contrary = {kind: other for kind, other in others.items() if other * rho < 0}
     lines = [rf"${symbol}$ = {value}", f"[{', '.join(ends)}]"]
-    return "\n".join([*lines, *(f"{kind} {two_digits(r)}" for kind, r in contrary.items())])
+    return "\n".join([*lines, *(f"{kind} {two_digits(r)}" for kind, r in others.items() if r == r)])
 
 
 def points_of_settings(ax: Any, runs: pd.DataFrame, x: str, y: str, size: float = 2.6) -> None:
@@ -237,12 +245,16 @@ def log_spaced(checkpoints: Sequence[float] | np.ndarray) -> bool:
 
 
 def of_iterations(ax: Any, iterations: Sequence[float]) -> str:
-    """Set up the horizontal axis, the same for all panels, and return its label."""
+    """Set up the horizontal axis, the same for all panels, and return its label.
+
+    Of more than two decades it is logarithmic, and shows the last three.
+    """
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-    if log_spaced(iterations):
-        ax.set_xscale("log")
-        ax.set_xlim(iterations[0] / 1.15, iterations[-1] * 1.15)
+    positive = [each for each in iterations if each > 0]
+    if positive and positive[-1] >= 100 * positive[0]:
+        ax.set_xscale("log", nonpositive="mask")
+        ax.set_xlim(max(positive[0], positive[-1] / DECADES) / 1.15, positive[-1] * 1.15)
         ax.xaxis.set_major_locator(LogLocator(numticks=8))
         ax.xaxis.set_minor_formatter(NullFormatter())
         return "iteration"

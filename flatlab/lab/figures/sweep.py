@@ -8,7 +8,7 @@ import pandas as pd
 from flatlab.lab.figures import style
 from flatlab.lab.figures.labels import WORDS, label_of
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import counted, in_order, legend, letters
+from flatlab.lab.figures.style import counted, legend, letters
 from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.stats.estimate import over_seeds
 from flatlab.stats.trends import mean
@@ -55,22 +55,30 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     columns = len(quantities) if len(along) == 1 else len(along)
     shape = {"squeeze": False, "sharey": "row" if len(along) > 1 else False}
     axes = fig.subplots(len(panels) // columns, columns, **shape)
-    looks = in_order(sorted(set(frame["line"])))
+    looks = style.in_order(sorted(set(frame["line"])), figure["line"])
     for (quantity, name), ax in zip(panels, axes.flat, strict=True):
         here = frame[(frame["quantity"] == quantity) & (frame["along"] == name)]
         if quantity in figure["logarithmic"] and (here["y"] > 0).any():
             ax.set_yscale("log")
             style.plain_numbers(ax)
-        for value, look in looks.items():
-            _means(ax, here[here["line"] == value], look.options)
-        _hyperparameter(ax, sorted(set(here["x"])), figure["along"][name][1])
-        rows = frame[frame["quantity"] == quantity] if len(along) > 1 else here
-        style.span(ax, rows["y"].astype(float), factor=1.2)  # an interval may reach beyond it
+        values = sorted(set(here["x"]))
+        for place, (value, look) in enumerate(looks.items()):
+            aside = 0.09 * (place - (len(looks) - 1) / 2)
+            _means(ax, here[here["line"] == value], values, aside, look.options)
+        ax.set_xticks(range(len(values)), [f"{value:g}" for value in values])
+        ax.set_xlim(-0.4, max(len(values) - 0.6, 0.4))
+        ends = frame[frame["quantity"] == quantity] if len(along) > 1 else here
+        style.span(ax, pd.concat([ends["y"], ends["low"], ends["high"]]).astype(float), factor=1.1)
         if here.empty:
             ax.text(0.5, 0.5, "no networks", transform=ax.transAxes, ha="center", color="0.5")
-        ax.set(xlabel=along[name][0], ylabel=label_of(figure, quantity))
+        label = label_of(figure, quantity)
+        head = "" if ax not in axes[0] else along[name][0]
+        ax.set_title(head if len(along) > 1 else label, loc="left")
+        ax.set(xlabel=along[name][0], ylabel=label if len(along) > 1 else "")
         if len(along) > 1:
             ax.label_outer()
+    if len(along) == 1:
+        axes[0, 0].set_ylabel("mean, 95 % interval")
     letters(axes.flat)
     word = WORDS.get(figure["line"], figure["line"])
     runs = frame[frame["row"] == "mean"].groupby("line")["networks"]
@@ -81,20 +89,16 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     legend(fig, entries, ms=3.5, fontsize=7)
 
 
-def _means(ax: Any, rows: pd.DataFrame, options: dict[str, Any]) -> None:
-    """A thin line per seed, and a bold one with the means and their intervals."""
-    for _, seed in rows[rows["row"] == "run"].sort_values("x").groupby("seed"):
-        ax.plot(seed["x"], seed["y"], color=options["color"], lw=0.4, alpha=0.45)
-    means = rows[rows["row"] == "mean"].sort_values("x")
+def _means(
+    ax: Any, rows: pd.DataFrame, values: list[float], aside: float, options: dict[str, Any]
+) -> None:
+    """A pale point per network, and a line with the means and their intervals.
+
+    values: of the hyper-parameter, which have equal distances. aside: so that bars do not overlap.
+    """
+    rows = rows.assign(place=rows["x"].map(values.index) + aside)
+    runs, means = rows[rows["row"] == "run"], rows[rows["row"] == "mean"].sort_values("x")
+    ax.plot(runs["place"], runs["y"], **{**options, "ls": "", "ms": 2, "alpha": 0.35})
     ends = np.abs(means[["low", "high"]].to_numpy(dtype=float).T - means["y"].to_numpy())
-    bold = {**options, "lw": 1.5, "ms": 3, "elinewidth": 0.7}
-    ax.errorbar(means["x"], means["y"], yerr=np.nan_to_num(ends), **bold)
-
-
-def _hyperparameter(ax: Any, values: list[float], kind: str) -> None:
-    """Ticks at the values; zero has a place on a symmetric axis."""
-    if kind == "symmetric" and (positive := [value for value in values if value > 0]):
-        ax.set_xscale("symlog", linthresh=min(positive), linscale=0.5)
-    elif kind == "logarithmic":
-        ax.set_xscale("log")
-    style.at_values(ax, values)
+    bold = {**options, "lw": 0.9, "ms": 3.5, "elinewidth": 1.0}
+    ax.errorbar(means["place"], means["y"], yerr=np.nan_to_num(ends), **bold)

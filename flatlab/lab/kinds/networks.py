@@ -143,8 +143,21 @@ OF_STUDIES: dict[str, type[StudyNetworks]] = {"files": Files, "function": Functi
 SCHEMAS: tuple[type[Strict], ...] = (*ZOOS.values(), Files.schema, Function.schema)
 
 
-class NetworksExperiment(Experiment, frozen=True, kw_only=True):
-    """Networks from elsewhere at one scale: a `Zoo`, or `StudyNetworks`."""
+class Zoo(Experiment, frozen=True, kw_only=True):
+    """A set of networks at one scale, measured one by one with what suits any architecture.
+
+    origin: grid, timm or function.
+    grid: whose networks they are, if they are trained here.
+    options: those of each family that they are measured by.
+    study: the key of the one whose function loads them; "": none.
+    """
+
+    origin: str
+    file: Any
+    measure: MeasureZoo
+    grid: Grid | None
+    options: dict[str, dict[str, Any]]
+    study: str
 
     kind: ClassVar[str] = "networks"
 
@@ -174,29 +187,11 @@ class NetworksExperiment(Experiment, frozen=True, kw_only=True):
         trained = source.value("networks") is None
         if origin in OF_STUDIES and (origin == "files" or trained):
             return OF_STUDIES[origin].load(source, find)
-        return Zoo.load_from(origin, source, find)
-
-
-class Zoo(Experiment, frozen=True, kw_only=True):
-    """A set of networks at one scale, measured one by one with what suits any architecture.
-
-    origin: grid, timm or function.
-    grid: whose networks they are, if they are trained here.
-    options: those of each family that they are measured by.
-    study: the key of the one whose function loads them; "": none.
-    """
-
-    origin: str
-    file: Any
-    measure: MeasureZoo
-    grid: Grid | None
-    options: dict[str, dict[str, Any]]
-    study: str
-
-    kind: ClassVar[str] = "networks"
+        return cls.of_origin(origin, source, find)
 
     @classmethod
-    def load_from(cls, origin: str, source: Source, find: LoadExperiment) -> "Zoo":
+    def of_origin(cls, origin: str, source: Source, find: LoadExperiment) -> "Zoo":
+        """Networks of a grid, of timm, or that a function of a study loads."""
         file: Any = source.record(ZOOS[origin], leaving=("from", "measure"))
         measure, chosen = section(source.parts("measure"), MeasureZoo)
         options = {name: plain(each) for (_, name), each in chosen.items()}
@@ -334,7 +329,7 @@ def _part_of(grid: Grid, names: list[str] | None, location: str) -> Grid:
     return structs.replace(grid, packs=chosen)
 
 
-EXPERIMENT = NetworksExperiment
+EXPERIMENT = Zoo
 
 
 def train(job: RunningJob) -> None:

@@ -26,8 +26,6 @@ from flatlab.lab.plan.declarations import (
     Panel,
     Paper,
     Points,
-    RankTable,
-    SharpnessGrid,
     Sweep,
 )
 from flatlab.lab.plan.experiments import (
@@ -62,8 +60,8 @@ from flatlab.lab.plan.published import as_published, outdated, published_figures
 __all__ = [
     "FIGURE_KEY", "LOCAL_IMAGES", "PROOFS", "PUBLISHED", "RESULTS", "SCALES", "Config",
     "Curves", "CustomFigure", "Experiment", "Figure", "Intervals", "Lines", "Matrix", "Pairs",
-    "Panel", "Paper", "Plan", "PlanError", "PlannedJob", "Points", "RankTable", "ResultsFolder",
-    "SharpnessGrid", "Sweep", "as_published", "built_at", "check_known", "claims_code",
+    "Panel", "Paper", "Plan", "PlanError", "PlannedJob", "Points", "ResultsFolder",
+    "Sweep", "as_published", "built_at", "check_known", "claims_code",
     "closest", "command", "convert", "correlations_code", "describe", "experiment_keys",
     "figures", "fingerprint", "keys_of", "keys_of_kinds", "kind_of", "kinds", "load_config",
     "load_experiment", "module_of", "outdated", "papers", "published_at", "published_figures",

@@ -1,6 +1,6 @@
 """What a paper declares in `papers/<paper>/figures.py`: `PAPER`, and each of its `FIGURES`.
 
-Each figure is a record of a template. There are nine, each drawn by the module of
+Each figure is a record of a template. There are seven, each drawn by the module of
 `flatlab/lab/figures` of its name. That module also selects what is shown; for `Lines` and `Points`,
 `frame` of a module of the paper's folder does. A `CustomFigure` is drawn there, too.
 """
@@ -148,7 +148,9 @@ Look = tuple[str, str, str]
 """Colour, marker and dash of a line, in matplotlib's notation."""
 
 Along = dict[str, tuple[str, Literal["linear", "logarithmic", "symmetric"]]]
-"""Hyper-parameters on a horizontal axis, each with the title and the kind of the axis."""
+"""Hyper-parameters on a horizontal axis, each with the title of the axis.
+
+Their values have equal distances; the kind that studies of former versions name is not used."""
 
 PairsOfQuantities = tuple[tuple[str, str], ...]
 Aliases = dict[str, str]
@@ -274,6 +276,7 @@ class Pairs(Declaration, frozen=True, kw_only=True):
 
     pairs: abscissa and ordinate: a row each, a column per experiment.
     across: panels side by side; a divisor of those of a row, if None all of it.
+    equality: whether a line marks equal numbers, on logarithmic axes.
     """
 
     DRAWN_BY = "pairs"
@@ -282,51 +285,11 @@ class Pairs(Declaration, frozen=True, kw_only=True):
 
     pairs: Annotated[PairsOfQuantities, Meta(min_length=1)]
     across: Across = None
+    equality: bool = False
 
     @property
     def correlated(self) -> tuple[str, ...]:
         return self.keys
-
-
-class OfSharpness(Declaration, frozen=True, kw_only=True):
-    """What figures of sharpness by definition and radius, against errors, declare.
-
-    columns: ordinates, for each experiment: quantities or hyper-parameters.
-    aliases: other names of columns.
-    of_stand_ins: other labels, where networks and data stand in for the paper's.
-    at_most: only networks for which these quantities are at most so large.
-    groups: hyper-parameters; their combinations are groups, with taus of their own.
-    values: printed names of their values.
-    """
-
-    columns: Annotated[tuple[str, ...], Meta(min_length=1)]
-    aliases: Aliases = {}
-    of_stand_ins: dict[str, str] = {}
-    at_most: dict[str, float] = {}
-    groups: Annotated[tuple[str, ...], Meta(max_length=2)] = ()
-    values: dict[str, dict[str, str]] = {}
-
-
-class SharpnessGrid(OfSharpness, frozen=True, kw_only=True):
-    """Sharpness on a logarithmic axis against errors, a row per definition, with Kendall's tau.
-
-    Colour and marker stand for the `groups`.
-
-    rows: definitions of sharpness and the numbers of their radii.
-    size: the hyper-parameter that the size of a marker stands for.
-    shade: a number that colour stands for, in place of the first of `groups`.
-    logarithmic: columns with such an axis.
-    across: panels side by side; a divisor of those of a row, if None all of it.
-    """
-
-    DRAWN_BY = "sharpness_grid"
-    BY_EXPERIMENT = True
-
-    rows: Annotated[tuple[tuple[str, int], ...], Meta(min_length=1)]
-    size: str = ""
-    shade: str = ""
-    logarithmic: tuple[str, ...] = ()
-    across: Across = None
 
 
 class Points(Declaration, frozen=True, kw_only=True):
@@ -345,6 +308,9 @@ class Points(Declaration, frozen=True, kw_only=True):
     counted: columns of numbers of networks that are not shown, with words for them.
     shared: whether all panels share one vertical axis.
     across: panels side by side; all if None.
+    lines: whether each level of the first of `groups` has its line of least squares.
+    subset: a name and the columns with the correlation of a part of the networks and its interval,
+        which the place after the last panel compares.
     """
 
     DRAWN_BY = "points"
@@ -362,6 +328,8 @@ class Points(Declaration, frozen=True, kw_only=True):
     counted: dict[str, str] = {}
     shared: bool = False
     across: Across = None
+    lines: bool = False
+    subset: tuple[str, ...] = ()
 
 
 class Intervals(Declaration, frozen=True, kw_only=True):
@@ -378,34 +346,23 @@ class Intervals(Declaration, frozen=True, kw_only=True):
     aliases: Aliases = {}
 
 
-class RankTable(OfSharpness, frozen=True, kw_only=True):
-    """Kendall's tau of sharpness and errors for every definition and radius, beside the printed.
-
-    Taus of `groups` are in the CSV alone.
-
-    printed: what the paper prints, by experiment and definition: for each column, by radius. Where
-        it prints a definition for an experiment, only such definitions are shown.
-    """
-
-    DRAWN_BY = "rank_table"
-    SIZE = (7.1, 8.2)
-
-    printed: dict[str, dict[str, tuple[tuple[float, ...], ...]]] = {}
-
-
 class Matrix(Declaration, frozen=True, kw_only=True):
     """Every quantity against every other at the end of training, for one experiment.
 
     quantities: in order.
     seeds: the only seeds shown and correlated; all if empty.
+    pairs: three or so that are shown above all correlations; the matrix is then a second page.
+    framed: pairs that decide a claim.
     """
 
     DRAWN_BY = "matrix"
     ONE_EXPERIMENT = True
-    SIZE = (7.1, 7.9)
+    SIZE = (7.1, 7.1)
 
     quantities: Quantities
     seeds: tuple[int, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
+    framed: tuple[tuple[str, str], ...] = ()
 
     @property
     def correlated(self) -> tuple[str, ...]:
@@ -414,6 +371,8 @@ class Matrix(Declaration, frozen=True, kw_only=True):
 
 class CustomFigure(Declaration, frozen=True, kw_only=True):
     """A figure that no template draws: `papers/<paper>/<figure>.py` does, and says why.
+
+    A study may have templates of its own, subclasses with a `module` and more fields.
 
     columns: those whose labels it shows.
     """
@@ -425,7 +384,6 @@ class CustomFigure(Declaration, frozen=True, kw_only=True):
 
 
 TEMPLATES: tuple[type[Declaration], ...] = (
-    *(Curves, Sweep, Lines, Pairs, SharpnessGrid, Points),
-    *(Intervals, RankTable, Matrix, CustomFigure),
+    *(Curves, Sweep, Lines, Pairs, Points, Intervals, Matrix, CustomFigure),
 )
 """What a paper and each of its figures declare in `papers/<paper>/figures.py`."""

@@ -91,8 +91,8 @@ class Figure(Strict, frozen=True, kw_only=True):
 
 RENAMED = (
     "of the templates, Lines with `quantities` is Curves and with `along` Sweep, Points with "
-    "`pairs` is Pairs and with `rows` SharpnessGrid, Intervals with `columns` is RankTable, "
-    "Own is CustomFigure; `parts` is `aliases`"
+    "`pairs` is Pairs, Own is CustomFigure; Points with `rows` and Intervals with `columns` are "
+    "SharpnessGrid and RankTable of papers/andriushchenko2023; `parts` is `aliases`"
 )
 """What the author of an earlier study has to change in its figures.py."""
 

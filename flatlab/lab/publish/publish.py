@@ -25,7 +25,7 @@ BUDGET_BYTES = 60 * 10**6
 NAMES = plan.ResultsFolder(Path())
 """Files as they are named in `results/<scale>/` and in `results/published/<scale>/` alike."""
 
-ENDINGS = ("pdf", "png", "csv")
+ENDINGS = ("pdf", "png", "csv", "txt")
 """Published files of a figure. Its SVG is large, and `snakemake published` draws it."""
 
 
@@ -160,7 +160,7 @@ def built_figures(scale: str) -> tuple[list[plan.Figure], list[plan.Figure]]:
     for figure in (plan.as_published(each, place) for each in plan.figures()):
         files = [folder / name for name in files_of(figure)]
         if all(file.is_file() for file in files):
-            with files[-1].open() as csv:
+            with place.figure(figure.paper, figure.key, "csv").open() as csv:
                 has_rows = len([*itertools.islice(csv, 2)]) == 2
             (showing if has_rows else empty).append(figure)
     return showing, empty

@@ -1,4 +1,4 @@
-"""Training curves of a setting: estimates from them over its seeds, and from setting to setting.
+"""Training curves of a setting, and estimates from them over its seeds.
 
 A seed is a repetition: a trend is computed for each run, and the estimate is its mean over the
 runs, on Fisher's z where it is a correlation. Windows are `training`, all checkpoints, and `I`,
@@ -8,9 +8,8 @@ the number of runs that remain.
 """
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -31,11 +30,7 @@ from flatlab.lab.tables.eligibility import (
 from flatlab.lab.tables.selection import INTERPOLATES, end_of_training, through_training
 from flatlab.stats.estimate import Array, Estimate, fisher, over_seeds
 from flatlab.stats.time_weights import Weight, correlation, shares, trend
-from flatlab.stats.trends import difference, mean, pearson, tau_in_order
-from flatlab.stats.verdict import Verdict, every
-
-NEAR = 0.2
-"""How far from a requested iteration, relative to it, the nearest checkpoint may lie."""
+from flatlab.stats.trends import mean, pearson, tau_in_order
 
 Window = Literal["training", "I", "first half of I", "last half of I"]
 
@@ -90,9 +85,10 @@ class Curves:
         if interpolating:
             runs = np.asarray(interpolates(self.runs))
             require(runs.sum(), self, "networks that interpolate", self._why)
-        return self._enough(np.stack([self._end(name)[runs] for name in names], 1), *names).T
+        return self.enough(np.stack([self.end(name)[runs] for name in names], 1), *names).T
 
-    def _end(self, name: str) -> Array:
+    def end(self, name: str) -> Array:
+        """A column at the end of training: (runs)."""
         self.values(name)
         column = Column.of(name)
         # a quantity without samples keeps the coordinate, which the selection needs
@@ -149,36 +145,13 @@ class Curves:
             for a, b in pairs
         ]
 
-    def slowing(self, name: str, share: float = 1.0) -> Estimate:
-        """Size of the slope per iteration in the last half of I less a share of that before."""
-        halves: tuple[Window, Window] = ("first half of I", "last half of I")
-
-        def of_runs() -> Array:
-            first, last = (
-                np.array([np.polyfit(t, v[0], 1)[0] for t, v in self.seen([name], half, "train")])
-                for half in halves
-            )
-            return np.abs(last) - share * np.abs(first)
-
-        first, last = (f"|slope({name}, {half})|" for half in halves)
-        return self.over_runs(f"{last} - {share:g} {first}", of_runs)
-
-    def change_in_last_half(self, name: str) -> Estimate:
-        """The relative change of a quantity over the last half of I."""
-
-        def of_runs() -> Array:
-            curves = self.seen([name], "last half of I", "train")
-            return np.array([values[0, -1] / values[0, 0] - 1 for _, values in curves])
-
-        return self.over_runs(f"relative change of {name} over the last half of I", of_runs)
-
     def since_the_start(self, name: str) -> Estimate:
         """A quantity at the beginning of I less the same at iteration 0."""
 
         def of_runs() -> Array:
             values, (runs, begins) = self.values(name), self._interpolating()
             change = values[np.arange(len(values)), begins] - self.from_the_start(values)
-            return self._enough(change[runs], name)
+            return self.enough(change[runs], name)
 
         return self.over_runs(f"{name} at the start of I - at 0", of_runs)
 
@@ -190,38 +163,9 @@ class Curves:
             runs, begins = self._interpolating()
             inside = np.isfinite(more) & (np.arange(more.shape[1]) >= begins[:, None])
             runs &= inside.any(axis=1)
-            return self._enough(np.mean(more[runs], axis=1, where=inside[runs]), name)
+            return self.enough(np.mean(more[runs], axis=1, where=inside[runs]), name)
 
         label = f"{_on(name, samples)} - {_on(name, over)}, mean over I"
-        return self.over_runs(label, of_runs)
-
-    def near(self, iteration: float) -> int:
-        """The position of the checkpoint nearest to an iteration."""
-        steps = self.runs["checkpoint"].values
-        nearest = int(np.abs(steps - iteration).argmin())
-        if abs(steps[nearest] - iteration) > NEAR * iteration:
-            raise NotEligible(f"{self.key} has no checkpoint near iteration {iteration:,.0f}")
-        return nearest
-
-    def at(self, iteration: float, name: str) -> Array:
-        """A quantity near an iteration, of the runs that interpolate there: (runs)."""
-        nearest = self.near(iteration)
-        runs = self.values("train_loss")[:, nearest] < INTERPOLATES
-        require(runs.sum(), self, f"networks that interpolate near iteration {iteration:,.0f}")
-        return self._enough(self.values(name)[runs, nearest], name)
-
-    def since(self, iteration: int, name: str, relative: bool = False) -> Estimate:
-        """Change of a quantity from an iteration to the end, mean over the runs."""
-
-        def of_runs() -> Array:
-            nearest = self.near(iteration)
-            if nearest == self.runs.sizes["checkpoint"] - 1:
-                raise NotEligible(f"{self.key} has no checkpoint behind iteration {iteration:,}")
-            ends = np.stack([self.values(name)[:, nearest], self._end(name)], axis=1)
-            then, now = self._enough(ends, name).T
-            return now / then - 1 if relative else now - then
-
-        label = f"{'relative ' if relative else ''}change of {name} since iteration {iteration:,}"
         return self.over_runs(label, of_runs)
 
     def over_runs(self, what: str, of_runs: Callable[[], Array], on_z: bool = False) -> Estimate:
@@ -265,7 +209,8 @@ class Curves:
         require(len(segments), self, what)
         return segments
 
-    def _enough(self, values: Array, *names: str) -> Array:
+    def enough(self, values: Array, *names: str) -> Array:
+        """The runs with finite values (runs, ...), as many as a mean needs."""
         chosen = finite_rows(values)
         require(len(chosen), self, f"networks with {' and '.join(dict.fromkeys(names))}")
         return chosen
@@ -296,41 +241,3 @@ def _on(name: str, samples: str) -> str:
 
 def _weighted(by: Weight) -> str:
     return "" if by == "alike" else f", by {by}"
-
-
-def difference_of_ends(a: Curves, b: Curves, name: str) -> Estimate:
-    """Q(b) - Q(a), where Q is the mean over seeds at the end of training."""
-    label = f"Q({name}; {in_words(b.selection)}) - Q({name}; {in_words(a.selection)}); {a.key}"
-    return estimate(label, lambda: difference(label, *b.ends(name), *a.ends(name)))
-
-
-def differences_at_equal_epochs(sweep: Sequence[Curves], name: str) -> Iterator[Estimate]:
-    """As `difference_of_ends` from each batch size to the next, when all have seen as many samples.
-
-    That is as many as the smallest batches have shown at the end of training.
-    """
-    smallest = min(float(curves.selection["batch_size"]) for curves in sweep)
-    for a, b in pairwise(sweep):
-        at = f"{name} at {in_words(b.selection)} - at {in_words(a.selection)}"
-        label = f"{at}, equal epochs; {a.key}"
-
-        def at_equal_epochs(
-            larger: Curves = b, smaller: Curves = a, label: str = label
-        ) -> Estimate:
-            seen = smallest * max(larger.runs["checkpoint"].values)
-            values = (
-                curves.at(seen / float(curves.selection["batch_size"]), name)
-                for curves in (larger, smaller)
-            )
-            return difference(label, *values)
-
-        yield estimate(label, at_equal_epochs)
-
-
-def monotonic(sweep: Sequence[Curves], name: str, rising: bool) -> Verdict:
-    """The quantity rises, or falls, along the settings of a sweep.
-
-    Its mean over seeds at the end of training does so at every step from a setting to the next.
-    """
-    steps = [difference_of_ends(a, b, name) for a, b in pairwise(sweep)]
-    return every((step > 0) if rising else (step < 0) for step in steps)

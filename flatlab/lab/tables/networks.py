@@ -56,7 +56,7 @@ class Networks:
     samples: the sample set that quantities were measured on.
     transformation: of the weights before they were measured.
     selection: the hyper-parameters that were chosen by value.
-    left_out: what else was left out, in words.
+    exclusions: what else was left out, in words.
     interpolating: whether networks that do not interpolate are left out.
     words: what columns are called in evidence, {"hessian_lambda_max": "lambda_max"}.
     name: what the networks are called in evidence; by default the experiment and the selection.
@@ -71,7 +71,7 @@ class Networks:
     samples: str = "train"
     transformation: str = UNCHANGED
     selection: Mapping[str, Any] = field(default_factory=dict)
-    left_out: tuple[str, ...] = ()
+    exclusions: tuple[str, ...] = ()
     interpolating: bool = False
     words: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
@@ -96,19 +96,19 @@ class Networks:
 
     def below(self, **limits: float) -> Self:
         """Those whose hyper-parameters have smaller values."""
-        chosen, left_out = self.chosen, self.left_out
+        chosen, exclusions = self.chosen, self.exclusions
         for name, limit in limits.items():
             chosen = chosen & (self._levels(name) < limit)
-            left_out = (*left_out, f"{in_words({name: limit})} left out")
-        return replace(self, chosen=chosen, left_out=left_out)
+            exclusions = (*exclusions, f"{in_words({name: limit})} left out")
+        return replace(self, chosen=chosen, exclusions=exclusions)
 
     def at_most(self, **limits: float) -> Self:
         """Those whose quantities, at this time, are at most these: train_error=1."""
         small = [self.column(name) <= limit for name, limit in limits.items()]
         chosen = np.zeros(len(self.chosen), dtype=bool)
         chosen[np.flatnonzero(self.rows)[np.all(small, axis=0)]] = True
-        left_out = (f"above {in_words({name: limit})} left out" for name, limit in limits.items())
-        return replace(self, chosen=chosen, left_out=(*self.left_out, *left_out))
+        exclusions = (f"above {in_words({name: limit})} left out" for name, limit in limits.items())
+        return replace(self, chosen=chosen, exclusions=(*self.exclusions, *exclusions))
 
     def by(self, *names: str) -> dict[Any, Self]:
         """Those of each level of a hyper-parameter, or of each combination of levels of several."""
@@ -154,7 +154,7 @@ class Networks:
         """The same after a transformation of their weights."""
         return replace(self, transformation=transformation)
 
-    def called(self, name: str = "", **words: str) -> Self:
+    def labelled(self, name: str = "", **words: str) -> Self:
         """The same by another name in evidence.
 
         name: of the networks.
@@ -225,7 +225,7 @@ class Networks:
     @property
     def context(self) -> str:
         """What the networks are called in evidence."""
-        parts = (self.key, in_words(self.selection), *self.left_out)
+        parts = (self.key, in_words(self.selection), *self.exclusions)
         return self.name or "; ".join(filter(None, parts))
 
     def _levels(self, name: str) -> NDArray[Any]:
@@ -384,7 +384,7 @@ class Networks:
         elif count < FEWEST_RANKED:
             return [undefined(label, f"{label}: {count} networks have both") for label in labels]
         ranks = Ranks(dict(zip(names, columns[:, finite], strict=True)), settings)
-        taus = [ranks.tau(*pair).called(label) for label, pair in zip(labels, pairs, strict=True)]
+        taus = [ranks.tau(*pair).labelled(label) for label, pair in zip(labels, pairs, strict=True)]
         return [require_ranked(tau) for tau in taus]
 
     def ranks(self, *names: str, pairs: Pairs | None = None) -> Ranks:

@@ -62,32 +62,27 @@ def against(
     tail = simultaneous(len(names))
     for varies, pairs in _estimands(levels, settings).items():
         for name in names:
-            rows.append(_row(name, outcome, varies, values, settings, pairs, tail))
+            numbers = _row(values[name], values[outcome], settings, pairs, tail)
+            rows.append({"measure": name, "outcome": outcome, "varies": varies, **numbers})
     frame = pd.DataFrame(rows, columns=COLUMNS)
     frame.attrs["not_eligible"] = reasons
     return frame
 
 
 def _row(
-    name: str,
-    outcome: str,
-    varies: str,
-    values: dict[str, np.ndarray],
-    settings: list[str],
-    pairs: Pairs,
-    tail: float,
+    x: np.ndarray, y: np.ndarray, settings: list[str], pairs: Pairs, tail: float
 ) -> dict[str, object]:
-    both = np.isfinite(values[name]) & np.isfinite(values[outcome])
+    """Tau of a measure and an outcome, the ends of its interval, and numbers of networks."""
+    both = np.isfinite(x) & np.isfinite(y)
     inside = pairs[np.ix_(both, both)]
     partners = inside.any(axis=1)
     there = np.flatnonzero(both)[partners]
-    row = {"measure": name, "outcome": outcome, "varies": varies, "networks": len(there)}
-    row |= {"left_out": int((~partners).sum()), "tau": np.nan, "low": np.nan, "high": np.nan}
+    row: dict[str, object] = {"networks": len(there), "left_out": int((~partners).sum())}
     if len(there) < FEWEST_RANKED:
         return row
     of_these = [settings[place] for place in there]
     alone = len({*of_these}) == len(of_these)
-    columns = {"x": values[name][there], "y": values[outcome][there]}
+    columns = {"x": x[there], "y": y[there]}
     ranks = Ranks(columns, None if alone else of_these, pairs[np.ix_(there, there)])
     tau = ranks.tau("x", "y")
     row["tau"] = tau.value

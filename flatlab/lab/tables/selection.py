@@ -35,7 +35,7 @@ def end_of_training(
     transformation: of the weights before they were measured, which is done at the last checkpoint.
     """
     chosen = of_samples(through_training(table, False, transformation), samples)
-    has_value = measured(chosen)
+    has_value = has_values(chosen)
     last = has_value["checkpoint"].where(has_value).max("checkpoint")
     at_last = has_value & (has_value["checkpoint"] == last)
     late = at_last | has_value & (has_value["checkpoint"] > (1 - END) * last)
@@ -70,7 +70,7 @@ def through_training(
 
 def with_trajectories(table: xr.Dataset) -> xr.Dataset:
     """The runs that were measured more than once; all runs, if none was."""
-    often = measured(table).sum("checkpoint").values > 1
+    often = has_values(table).sum("checkpoint").values > 1
     return table.sel(run=often) if often.any() else table
 
 
@@ -104,7 +104,7 @@ def of_samples(table: xr.Dataset, samples: str) -> xr.Dataset:
     return table.sel(samples=samples) if "samples" in table.dims else table
 
 
-def measured(table: xr.Dataset) -> xr.DataArray:
+def has_values(table: xr.Dataset) -> xr.DataArray:
     """Whether a run has any value at a checkpoint: (run, checkpoint)."""
     parts = [
         array.notnull().any([dim for dim in array.dims if dim not in ("run", "checkpoint")])

@@ -7,10 +7,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from flatlab.lab.tables.networks import ResultTables
-from flatlab.papers.beyond import _dense, _depth, _drawn, fig10, fig11, fig12
-from flatlab.papers.beyond.claims_dense import DENSE
-from flatlab.papers.beyond.claims_depth import DEPTH
-from flatlab.papers.beyond.claims_drawn import DRAWN
+from flatlab.papers.beyond import _depth, _drawn, fig10, fig11, fig12
+from flatlab.papers.beyond.claims import CLAIMS
 from flatlab.papers.chen2026.claims_trends import SETTINGS
 
 mpl.use("Agg")
@@ -91,12 +89,12 @@ def of_drawn_settings(noise):
 
 
 def test_over_drawn_settings_each_statement_can_hold_and_fail():
-    close = verdicts(DRAWN, "fig11", of_drawn_settings(0.01))
+    close = verdicts(CLAIMS, "fig11", of_drawn_settings(0.01))
     assert close.pop("c5-epochs") == close.pop("c9-epochs") == "fails"  # the sign is made otherwise
     assert {*close.values()} == {"holds"}
-    loose = verdicts(DRAWN, "fig11", of_drawn_settings(0.5))
+    loose = verdicts(CLAIMS, "fig11", of_drawn_settings(0.5))
     assert loose["c1"] == loose["c1-epochs"] == "fails"
-    between = verdicts(DRAWN, "fig11", of_drawn_settings(0.06))
+    between = verdicts(CLAIMS, "fig11", of_drawn_settings(0.06))
     assert between["c1"] in ("holds", "undecided")
     drawn(fig11, fig11.frame({}, ResultTables(of_drawn_settings(0.05))))
 
@@ -132,7 +130,7 @@ def of_depths(lower, upper):
     ],
 )
 def test_the_half_with_the_larger_effect_is_found_by_modulus_and_sign(lower, upper, expected):
-    assert [*verdicts(DEPTH, "fig12", of_depths(lower, upper)).values()] == expected
+    assert [*verdicts(CLAIMS, "fig12", of_depths(lower, upper)).values()] == expected
 
 
 def test_effects_are_those_of_a_doubling():
@@ -171,12 +169,12 @@ def test_lines_keep_their_sign_or_lose_it():
     dense, sparse = [0, *range(15000, 750001, 15000)], [0, 1000, *range(150000, 750001, 100000)]
     for slope, expected in ((-1, "holds"), (1, "fails")):
         tables = {
-            _dense.GRID: of_times(_dense.GRID, dense, slope),
-            _dense.SPARSE: of_times(_dense.SPARSE, sparse, slope),
+            fig10.GRID: of_times(fig10.GRID, dense, slope),
+            fig10.SPARSE: of_times(fig10.SPARSE, sparse, slope),
         }
         signs = [f"c{k}{end}" for k in (1, 3, 4) for end in ("", "-log")]
         others = ["c2", "c2-log", "figH6-c1", "figI11-c1"]
-        found = verdicts(DENSE, "fig10", tables, *signs, *others)
+        found = verdicts(CLAIMS, "fig10", tables, *signs, *others)
         assert {found[key] for key in signs} == {expected}
         assert found["c2"] == found["c2-log"] == "holds"  # NMLS
         assert found["figH6-c1"] == "holds"
@@ -185,7 +183,7 @@ def test_lines_keep_their_sign_or_lose_it():
 
 
 def test_evidence_on_dense_checkpoints_names_their_grid():
-    dense = of_times(_dense.GRID, [0, *range(15000, 750001, 15000)], -1)
-    entry = DENSE["fig10"]["figI11-c1"].entry("c", ResultTables({_dense.GRID: dense}))
-    assert all(_dense.GRID in each["quantity"] for each in entry["evidence"])
+    dense = of_times(fig10.GRID, [0, *range(15000, 750001, 15000)], -1)
+    entry = CLAIMS["fig10"]["figI11-c1"].entry("c", ResultTables({fig10.GRID: dense}))
+    assert all(fig10.GRID in each["quantity"] for each in entry["evidence"])
     assert not any("mlp-grid" in each["quantity"] for each in entry["evidence"])

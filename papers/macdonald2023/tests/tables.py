@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from flatlab.papers.macdonald2023._frequencies import INITIALIZATIONS
 from flatlab.papers.macdonald2023.claims import CLAIMS, DECAYS, RATES, REGULARIZERS, STRATEGIES
 from flatlab.papers.macdonald2023.claims_training import FULL_BATCH, SCALED, SCALES, SGD, VALUES
+from flatlab.papers.macdonald2023.norms import INITIALIZATIONS
 from tests.synthetic.tables import Rule, one, table
 
 J, SOFTMAXED, SHARPNESS = "jacobian_norm", "softmax_jacobian_norm", "hessian_lambda_max"

@@ -12,13 +12,7 @@ from flatlab.lab.figures import render as figures
 from flatlab.lab.tables.eligibility import NotEligible
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.macdonald2023 import fig32, norms
-from flatlab.papers.macdonald2023._frequencies import (
-    GAUSSIAN,
-    INITIALIZATIONS,
-    JACOBIAN,
-    RELU,
-    SHARPNESS,
-)
+from flatlab.papers.macdonald2023.norms import GAUSSIAN, INITIALIZATIONS, JACOBIAN, RELU, SHARPNESS
 from papers.macdonald2023.tests.tables import points
 
 TABLES = {GAUSSIAN: "table1", RELU: "table2"}
@@ -130,5 +124,5 @@ def test_a_figure_without_any_network_says_so():
 def test_each_is_made_from_its_grids_in_every_format(figure):
     settings = settings_of(figure)
     files = figures.make(settings, {key: tables()[key] for key in settings["experiments"]})
-    assert set(files) == {"csv", "pdf", "svg", "png"}
+    assert set(files) == {"csv", "pdf", "svg", "png", "txt"}
     assert len(pd.read_csv(io.BytesIO(files["csv"]))) > 5

@@ -17,7 +17,7 @@ from flatlab.lab.train import TrainError, train_packs
 from flatlab.lab.train.initializations import draw
 from flatlab.measuring.grid import measure_pack
 from flatlab.networks import Gaussian, build
-from flatlab.papers.macdonald2023._frequencies import FIRST_LAYER, GAUSSIAN
+from flatlab.papers.macdonald2023.norms import FIRST_LAYER, GAUSSIAN
 from tests.lab.train.packs import DATA, GIVEN, images, settings, small
 
 NETWORK = small("mlp", "gaussian")

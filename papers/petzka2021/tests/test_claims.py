@@ -12,7 +12,7 @@ from flatlab.lab.figures import render as figures
 from flatlab.lab.tables.columns import Column
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.petzka2021.claims import CLAIMS
-from flatlab.papers.petzka2021.measures import MEASURES
+from flatlab.papers.petzka2021.minima import MEASURES
 from tests.synthetic import tables
 from tests.synthetic.tables import judged
 
@@ -345,6 +345,6 @@ def test_the_figures_are_drawn_of_any_number_of_networks(kept):
     for figure in plan.figures():
         if figure.paper == "petzka2021" and figure.experiments == ["minima-grid"]:
             files = figures.make(figure.settings, {"minima-grid": some})
-            assert {*files} == {"csv", "pdf", "svg", "png"}
+            assert {*files} == {"csv", "pdf", "svg", "png", "txt"}
             text = files["csv"].decode()
             assert text.count("run,") - 1 == kept * text.count("\nrho,")

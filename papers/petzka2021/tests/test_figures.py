@@ -42,7 +42,7 @@ def test_a_figure_of_simulations_is_made_and_its_csv_holds_its_frame(figure, tab
     assert files == figures.make(figure.settings, shown)
     frame = figures.frame_of(figure.settings, shown)
     pd.testing.assert_frame_equal(pd.read_csv(io.BytesIO(files["csv"])), frame, check_dtype=False)
-    text = files["svg"].decode()
+    text = files["txt"].decode()
     assert f"{figure.cited}: {figure.title.split(',')[0]}" in text
     assert "(demo, synthetic data)" in text
 

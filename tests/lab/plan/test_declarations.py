@@ -86,8 +86,8 @@ WRONG = {
     ),
     "no template": (
         figures_of('"fig1": {"quantities": ["mls"]}'),
-        "fig1: expected one of Curves, Sweep, Lines, Pairs, SharpnessGrid, Points, Intervals, "
-        "RankTable, Matrix, CustomFigure, found {",
+        "fig1: expected one of Curves, Sweep, Lines, Pairs, Points, Intervals, Matrix, "
+        "CustomFigure, found {",
     ),
     "target": (
         figures_of(f'"figH9": CustomFigure("vgg-grid", {ABOUT})'),

@@ -122,7 +122,7 @@ def test_selections_are_by_value_by_limit_and_by_level():
     assert n.where(lr=0.1).below(batch_size=32).context == (
         "made-grid; lr 0.1; batch size 32 left out"
     )
-    assert n.where(lr=0.1).called("these", mls="M").mean("mls").name == "M; these"
+    assert n.where(lr=0.1).labelled("these", mls="M").mean("mls").name == "M; these"
     assert in_words({"lr": [0.1, 0.2], "data_set": "digits"}) == "lr 0.1 or 0.2, data set digits"
     with pytest.raises(NotEligible, match="made-grid has no width"):
         n.where(width=3)

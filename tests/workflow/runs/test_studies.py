@@ -76,7 +76,7 @@ def test_every_command_of_the_pages_is_carried_out(tmp_path):
     drawn = re.findall(r"^(?:local)?rule (\w+):", builds[2], re.MULTILINE)
     assert (drawn.count("measure"), "train" in drawn) == (4, False)
     for figure in ("fig1", "fig2", "fig3"):
-        for ending in ("png", "pdf", "svg", "csv"):
+        for ending in ("png", "pdf", "svg", "csv", "txt"):
             assert (folder / f"results/demo/figures/mystudy/{figure}.{ending}").is_file()
     verdicts = json.loads((folder / "results/demo/verdicts/mystudy/fig1.json").read_text())
     assert verdicts["claims"][0]["verdict"] in ("holds", "fails", "undecided")

@@ -103,7 +103,7 @@ def test_a_killed_job_goes_on_and_a_network_that_fails_is_recorded(with_files):
     drawn = (lab / "results/demo/figures/chen2026/fig5.csv").read_text()
     assert all(name in drawn for name in GOOD)
     assert BAD not in drawn
-    assert "1 could not be measured" in (lab / "results/demo/figures/chen2026/fig5.svg").read_text()
+    assert "1 could not be measured" in (lab / "results/demo/figures/chen2026/fig5.txt").read_text()
     lab.has_nothing_to_do(TARGET, *own)
 
 

@@ -13,13 +13,13 @@ from PIL import Image
 from scipy.stats import kendalltau
 
 from flatlab.core.schema import PlanError
-from flatlab.lab import plan
-from flatlab.lab.figures import rank_table, sharpness_grid, style
 from flatlab.lab.figures import render as plotting
-from flatlab.lab.figures.labels import definition_in_words
+from flatlab.lab.figures import style
 from flatlab.lab.figures.points import groups_of
 from flatlab.lab.figures.render import frame_of
-from flatlab.lab.figures.sharpness_grid import tau_of
+from flatlab.papers.andriushchenko2023 import rank_table, sharpness_grid
+from flatlab.papers.andriushchenko2023.sharpness_grid import definition_in_words, tau_of
+from flatlab.papers.andriushchenko2023.templates import RankTable, SharpnessGrid
 
 DEFINITIONS = ["worst-adaptive-linf", "average-standard-l2"]
 KEY, RUNS = "recipes-grid", 40
@@ -33,11 +33,11 @@ SHARED: dict[str, Any] = {
     "groups": ("augmentation", "mixup_alpha"),
     "values": {"augmentation": {"none": "plain", "crop-flip": "crops"}},
 }
-PANELS = plan.SharpnessGrid(
+PANELS = SharpnessGrid(
     KEY, rows=(("worst-adaptive-linf", 1),), size="sam_radius", **SHARED, **ABOUT
 )
 PRINTED = {name: ((0.5, -0.5), (-0.5, 0.5)) for name in DEFINITIONS}
-RANKS = plan.RankTable(KEY, printed={KEY: PRINTED}, **SHARED, **ABOUT)
+RANKS = RankTable(KEY, printed={KEY: PRINTED}, **SHARED, **ABOUT)
 
 
 def table():
@@ -88,7 +88,9 @@ DIMS = ("definition", "radius_index")
 
 
 def settings(declared, **changes):
-    return {**declared.resolved(), **changes, **OF_A_PAPER}
+    module = f"flatlab.papers.andriushchenko2023.{declared.module}"
+    modules = dict.fromkeys(("selected_by", "drawn_by"), module)
+    return {**declared.resolved(), **modules, **changes, **OF_A_PAPER}
 
 
 def drawn(template, frame, figure):
@@ -226,7 +228,7 @@ def test_the_picture_of_ranks_shows_the_numbers_and_marks_the_signs():
 
 def test_several_experiments_have_their_names_above_their_rows():
     other = table().assign_attrs(name="other-grid", experiment="recipes-vit-grid")
-    declared = plan.RankTable((KEY, "recipes-vit-grid"), **SHARED, **ABOUT)
+    declared = RankTable((KEY, "recipes-vit-grid"), **SHARED, **ABOUT)
     frame = frame_of(settings(declared), {KEY: table(), "recipes-vit-grid": other})
     texts = [t.get_text() for t in drawn(rank_table, frame, settings(declared)).axes[0].texts]
     headings = [text for text in texts if "networks" in text]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flatlab.lab.figures.labels import definition_in_words, headings, label_of, values_in_words
+from flatlab.lab.figures.labels import headings, label_of, values_in_words
 from flatlab.lab.figures.points import (
     OfFactors,
     Panel,
@@ -84,6 +84,15 @@ def tau_of(points: pd.DataFrame) -> Estimate:
     if len(kept) < FEWEST_RANKED:
         return undefined("tau(x, y)", f"tau(x, y): {len(kept)} networks have both")
     return Ranks({name: kept[name].to_numpy() for name in ("x", "y")}, None).tau("x", "y")
+
+
+def definition_in_words(name: str) -> str:
+    """A definition of sharpness: average-standard-l2 -> average, standard, with a formula."""
+    case, scale, norm = name.split("-")
+    cases = {"worst": "worst case", "average": "average"}
+    scales = {"normalized": "adaptive, logits normalized"}
+    norms = {"l2": r"$\ell_2$", "linf": r"$\ell_\infty$"}
+    return f"{cases[case]} {norms[norm]}, {scales.get(scale, scale)}"
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:

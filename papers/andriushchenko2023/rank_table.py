@@ -11,8 +11,13 @@ import pandas as pd
 
 from flatlab.lab.figures import labels
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.sharpness_grid import at_radius, column_of, taus
 from flatlab.lab.tables.networks import ResultTables
+from flatlab.papers.andriushchenko2023.sharpness_grid import (
+    at_radius,
+    column_of,
+    definition_in_words,
+    taus,
+)
 
 SAME, OTHER, NEITHER = "#0173b2", "#d55e00", "0.35"
 """Colours of a tau whose sign is that of the printed one, or another, and where none is printed."""
@@ -75,7 +80,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     beside: dict[str, Any] = {"xycoords": axes[0].get_yaxis_transform(), "fontsize": 6.5}
     beside |= {"va": "center", "textcoords": "offset points"}
     for _, block in rows.groupby(keys[:2], sort=False):
-        words = labels.definition_in_words(block["definition"].iloc[0]).replace(", ", "\n")
+        words = definition_in_words(block["definition"].iloc[0]).replace(", ", "\n")
         place = (0, block["place"].mean())
         axes[0].annotate(words, place, (-34, 0), ha="right", **beside)
     for name, block in rows.groupby("experiment", sort=False) if several else ():
