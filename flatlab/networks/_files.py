@@ -17,7 +17,7 @@ from flatlab.data._dataset import DataError
 ENDINGS = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".pth.tar")
 WRAPPED = re.compile(r"\b(module|_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
 """What wrappers put into names: of data parallelism, averages, compilation, checkpointing."""
-HARMLESS = [
+HARMLESS: list[Any] = [
     *(argparse.Namespace, np.dtype, *(type(np.dtype(kind)) for kind in ("f4", "f8", "i8", "b1"))),
     *(
         (np._core.multiarray.scalar, f"numpy.{core}.multiarray.scalar")
