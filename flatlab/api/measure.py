@@ -156,7 +156,7 @@ def _forget(starts: dict[str, Any], asked: tuple[Any, ...], model: nn.Module, re
     ]
     samples = [t for t in (ready.samples.inputs, ready.samples.given) if t is not None]
     numbers = [(t.shape, t.dtype, float(t.nan_to_num().double().sum())) for t in samples]
-    few = ready.samples.inputs[:SAMPLES].tolist()
+    few = ready.samples.inputs[:SAMPLES].cpu().numpy().tobytes()
     made_of = [*asked, *modules, *of_tensors, *numbers, few]
     if starts.get(MADE_OF) != made_of:
         starts.clear()

@@ -175,8 +175,8 @@ def _plain_derivatives(model: nn.Module) -> Iterator[None]:
         for parameter in model.parameters():
             stack.enter_context(_set(parameter, "_backward_hooks", None))
             parameter.grad = None
-        module: Any
-        for module in model.modules():
+        modules: list[Any] = [*model.modules()]
+        for module in modules:
             for name in HOOKS:
                 setattr(module, name, OrderedDict())
             if isinstance(module, EMBEDDINGS):

@@ -168,7 +168,7 @@ def check(model: nn.Module, inputs: Tensor) -> None:
 def run(model: Callable[[Tensor], Any], inputs: Tensor) -> Tensor:
     """The outputs; `MeasureError` if the inputs, which it may write to, do not fit the network."""
     try:
-        return model(inputs.clone())  # type: ignore[no-any-return]
+        return model(inputs.clone())
     except Exception as error:
         if isinstance(error, MeasureError | MemoryError) or is_out_of_memory(error):
             raise
