@@ -25,7 +25,7 @@ from flatlab.inputs.files import parts_of_data
 from flatlab.measuring.quantity import SampleSet
 from flatlab.networks import _timm as timm
 from flatlab.networks._build import build
-from flatlab.networks._files import load_state
+from flatlab.networks._files import load_into, load_state
 
 Found = tuple[nn.Module, Structure, Tensor | None, dict[str, Any]]
 """A network, its inputs, its targets, and the attributes that the report has about them."""
@@ -88,7 +88,7 @@ def _loaded(
     network = _network(options.model, inputs, outputs, dict(options.network))
     state, place = _state(options.weights, options.run, options.checkpoint)
     try:
-        network.load_state_dict(state)
+        load_into(network, state)
     except RuntimeError as error:
         raise MeasureError(f"{options.weights} does not fit {options.model}: {error}") from None
     return network.eval(), place

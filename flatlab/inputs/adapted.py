@@ -153,7 +153,8 @@ class Outputs:
 
     def meant(self, raw: Any) -> Tensor:
         """The output that is meant, of what the network returns."""
-        return raw if self.key is None else _part(raw, self.key)  # type: ignore[no-any-return]
+        part: Tensor = raw if self.key is None else _part(raw, self.key)
+        return part
 
     def flat(self, raw: Tensor) -> Tensor:
         """One vector for each sample, in which the classes of a position lie side by side."""

@@ -115,7 +115,7 @@ def _called(model: nn.Module, inputs: Structure, x: Tensor) -> Any:
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     kind = next(p for p in before.values() if p.is_floating_point())
     named = inputs if isinstance(inputs, dict) else {}
-    several = inputs if isinstance(inputs, tuple) else () if named else (inputs,)
+    several: Any = inputs if isinstance(inputs, tuple) else () if named else (inputs,)
 
     def called(kinds: torch.dtype | None) -> Any:
         def part(given: Tensor) -> Tensor:

@@ -57,8 +57,8 @@ def measure_family(
     try:
         report = check_derivatives(*asked, mode, settings.progress, before)
         given = samples.targets
-        several = given is not None and given.ndim == 2 and given.shape[1] > 1
-        if several and (why := loss.unfit(given)):
+        wide = given if given is not None and given.ndim == 2 and given.shape[1] > 1 else None
+        if wide is not None and (why := loss.unfit(wide)):
             raise MeasureError(why)
         found = {} if findings is None else findings
         how = replace(settings, difference_step=report.step, found=found)

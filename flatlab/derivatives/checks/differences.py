@@ -180,7 +180,7 @@ def copy_in(model: nn.Module, precision: torch.dtype) -> nn.Module:
     kept += [buffer for buffer in model.buffers() if buffer.layout != torch.strided]
     plain = {id(tensor): converted(tensor.detach().clone()) for tensor in kept}
     try:
-        return copy.deepcopy(model, plain)._apply(converted)  # type: ignore[no-any-return]
+        return copy.deepcopy(model, plain)._apply(converted)
     except Exception as error:  # of whatever a module holds
         raise MeasureError(f"the network cannot be copied: {first_line(error)}") from error
 
@@ -197,7 +197,7 @@ class _InFloat64(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kinds = self.LOWER
         args = [kinds.get(a, a) if isinstance(a, torch.dtype) else a for a in args]
-        named = {
+        named: Any = {
             n: kinds.get(a, a) if isinstance(a, torch.dtype) else a
             for n, a in (kwargs or {}).items()
         }

@@ -70,7 +70,7 @@ def _as_it_was(*roots: Any) -> Iterator[None]:
     """
     undo: list[Callable[[], object]] = []
     seen: dict[int, Any] = {}
-    todo: list[Any] = [*roots, random._inst, np.random.mtrand._rand]  # type: ignore[attr-defined]
+    todo: list[Any] = [*roots, random._inst, np.random.mtrand._rand]
     while todo:
         thing = todo.pop()
         if id(thing) in seen:
@@ -175,6 +175,7 @@ def _plain_derivatives(model: nn.Module) -> Iterator[None]:
         for parameter in model.parameters():
             stack.enter_context(_set(parameter, "_backward_hooks", None))
             parameter.grad = None
+        module: Any
         for module in model.modules():
             for name in HOOKS:
                 setattr(module, name, OrderedDict())

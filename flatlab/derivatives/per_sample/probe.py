@@ -11,7 +11,7 @@ Derivatives are with respect to the inputs, or for tokens to the output of the f
 """
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -165,10 +165,10 @@ def check(model: nn.Module, inputs: Tensor) -> None:
         raise MeasureError(MIXES)
 
 
-def run(model: nn.Module, inputs: Tensor) -> Tensor:
+def run(model: Callable[[Tensor], Any], inputs: Tensor) -> Tensor:
     """The outputs; `MeasureError` if the inputs, which it may write to, do not fit the network."""
     try:
-        return model(inputs.clone())
+        return model(inputs.clone())  # type: ignore[no-any-return]
     except Exception as error:
         if isinstance(error, MeasureError | MemoryError) or is_out_of_memory(error):
             raise

@@ -1,0 +1,162 @@
+"""Samples and targets are taken as they were given, in every form that has one meaning."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import flatlab
+from tests.measurement.given import LABELS, Behind, X, measured, perceptron, right
+from tests.refusals import refused
+
+
+class Recommender(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.e, self.a, self.b = nn.Embedding(101, 4), nn.Linear(4, 4), nn.Linear(4, 3)
+        self.double()
+
+    def forward(self, features, user, mask=None):
+        h = torch.tanh(self.a(features)) + self.e((user % 101).long())
+        return self.b(h if mask is None else h * mask)
+
+
+class Baked(nn.Module):
+    """The same where integers and masks are a part of the network: of one sample."""
+
+    def __init__(self, model, *fixed):
+        super().__init__()
+        self.model, self.fixed = model, fixed
+
+    def forward(self, features):
+        return self.model(
+            features, *(each.expand(len(features), *each.shape[1:]) for each in self.fixed)
+        )
+
+
+USERS = torch.randint(20_000_000, 90_000_000, (12,)) * 2**20
+MASK = torch.rand(12, 4) < 0.7
+BESIDE = {
+    "a tuple": (X, USERS),
+    "by name": {"user": USERS, "features": X},
+    "booleans": (X, USERS, MASK),
+    "small integers": {"features": X, "user": (USERS % 100).to(torch.uint8), "mask": MASK},
+}
+
+
+@pytest.mark.parametrize("case", BESIDE)
+@pytest.mark.parametrize("kind", ["float64", "float32"])
+def test_inputs_beside_real_ones_are_exact_and_held_fixed(case, kind):
+    given, model = BESIDE[case], Recommender().to(getattr(torch, kind))
+    report = flatlab.measure(model, given, LABELS, families=["geometry", "jacobian"], pairs=0)
+    names = ("features", "user", "mask")
+    parts = [given[n] for n in names if n in given] if isinstance(given, dict) else given
+    x, *beside = parts
+    assert len(report.attrs["held_fixed"]) == len(beside)
+    model = model.double()
+    for n in range(3):
+        baked = Baked(model, *(each[n : n + 1] for each in beside))
+        one = flatlab.measure(baked, x[n : n + 1])
+        for name in ("sharpness", "mls", "log_volume", "local_dimension"):
+            ours, alone = (r[f"{name}_per_sample"].values for r in (report, one))
+            rel = 1e-9 if kind == "float64" else 1e-4
+            assert ours[n] == pytest.approx(alone[0], rel=rel, nan_ok=True)
+    curved = flatlab.measure(model, given, LABELS, families="hessian", loss="cross-entropy")
+    wanted = right(model, tuple(parts))[0]
+    assert curved.hessian_lambda_max.item() == pytest.approx(wanted, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    "family", ["adaptive", "flatness", "representations", "sharpness", "spectrum", "capacity"]
+)
+def test_every_family_takes_inputs_beside_real_ones(family):
+    how = {"loss": "cross-entropy"} if family != "capacity" else {}
+    report = flatlab.measure(Recommender(), BESIDE["by name"], LABELS, families=family, **how)
+    assert report.data_vars
+
+
+def conv(axes=1):
+    torch.manual_seed(1)
+    layer = {1: nn.Conv1d, 2: nn.Conv2d}[axes]
+    return nn.Sequential(layer(2, 3, 3, padding=1), nn.Tanh(), layer(3, 4, 1)).double()
+
+
+def last(model):
+    return Behind(model, lambda f: f.movedim(1, -1))
+
+
+def second(f, y):
+    return F.cross_entropy(f.movedim(-1, 1), y)
+
+
+SHAPES = {  # network, shape of inputs, shape of labels, the loss written out, arguments
+    "classes second": (conv(), (5, 2, 6), (5, 6), F.cross_entropy, {}),
+    "classes last": (last(conv()), (5, 2, 6), (5, 6), second, {}),
+    "images, classes second": (conv(2), (3, 2, 3, 5), (3, 3, 5), F.cross_entropy, {}),
+    "images, classes last": (last(conv(2)), (3, 2, 3, 5), (3, 3, 5), second, {}),
+    "as many, second": (conv(), (5, 2, 4), (5, 4), F.cross_entropy, {"class_axis": 1}),
+    "as many, last": (last(conv()), (5, 2, 4), (5, 4), second, {"class_axis": -1}),
+    "images, as many": (conv(2), (3, 2, 4, 4), (3, 4, 4), F.cross_entropy, {"class_axis": 1}),
+}
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+@pytest.mark.parametrize("case", SHAPES)
+def test_classes_are_on_the_axis_that_labels_leave_or_an_argument_says(case, by_name):
+    model, of_inputs, of_labels, loss, how = SHAPES[case]
+    torch.manual_seed(2)
+    x, y = torch.randn(of_inputs).double(), torch.randint(4, of_labels)
+    found = measured(model, x, y, **how, loss="cross-entropy" if by_name else loss)
+    assert found == pytest.approx(right(model, x, y, loss), rel=1e-7)
+    if how:
+        refused(["class_axis=1", "class_axis=-1"], measured, model, x, y)
+
+
+def half(f, y):
+    return 0.5 * (f - y.view(f.shape)).square().flatten(1).sum(1).mean()
+
+
+def bce(f, y):
+    return F.binary_cross_entropy_with_logits(f, y.to(f).view(f.shape))
+
+
+SINGLE = {
+    "classes, all 0": torch.zeros(12, dtype=torch.long),
+    "classes, all 1": torch.ones(12, dtype=torch.long),
+    "both": torch.arange(12) % 2,
+    "booleans": torch.arange(12) % 2 > 0,
+    "a column": (torch.arange(12) % 2)[:, None],
+    "numbers": torch.arange(12.0) % 2,
+}
+
+
+@pytest.mark.parametrize("case", SINGLE)
+@pytest.mark.parametrize("squeezed", [False, True])
+def test_integers_are_numbers_where_there_is_one_output(case, squeezed):
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1)).double()
+    model = Behind(net, (lambda f: f[:, 0]) if squeezed else lambda f: f)
+    plain, y = Behind(net, lambda f: f), SINGLE[case]
+    wanted = right(plain, X, y.double(), half)
+    assert measured(model, X, y, loss="half-mse") == pytest.approx(wanted, rel=1e-7)
+    assert measured(model, X, y, loss=bce) == pytest.approx(right(plain, X, y, bce), rel=1e-7)
+
+
+TARGETS = {
+    "a column of classes": (LABELS[:, None], lambda f, y: F.cross_entropy(f, y[:, 0])),
+    "one-hot integers": (F.one_hot(LABELS, 3), F.cross_entropy),
+    "one-hot numbers": (F.one_hot(LABELS, 3).double(), F.cross_entropy),
+    "one-hot, of differences": (F.one_hot(LABELS, 3), F.mse_loss),
+    "several labels": (torch.randint(2, (12, 3)), bce),
+    "one label each, by logistic losses": (F.one_hot(LABELS, 3), bce),
+}
+
+
+@pytest.mark.parametrize("case", TARGETS)
+def test_a_function_takes_targets_as_they_are_given(case):
+    y, loss = TARGETS[case]
+    typed = y if y.shape[1] == 1 else y.double()
+    assert measured(perceptron(), X, y, loss=loss) == pytest.approx(
+        right(perceptron(), X, typed, loss), rel=1e-7
+    )

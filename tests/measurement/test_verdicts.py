@@ -1,0 +1,181 @@
+"""Verdicts on derivatives hold for what they were made of, and networks that fit have values."""
+
+import types
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import flatlab
+from flatlab.derivatives.checks import derivative_check
+from tests.measurement.given import LABELS, Around, Behind, Tanh, X, perceptron, right
+
+
+def saturated(scale):
+    model = perceptron()
+    with torch.no_grad():
+        model[4].weight.mul_(scale)
+    return model
+
+
+def fitted(scale):
+    model = saturated(scale)
+    return model, X, model(X).argmax(1)
+
+
+def dead(model):
+    with torch.no_grad():
+        model[0].bias.fill_(-1e3)
+    return model
+
+
+FITTED = {
+    "a loss of 1e-12": lambda: fitted(1e2),
+    "a loss of 0": lambda: fitted(1e4),
+    "saturated units": lambda: (
+        saturated(1.0).apply(lambda m: m.weight.data.mul_(40) if isinstance(m, nn.Linear) else m),
+        X,
+        LABELS,
+    ),
+    "dead units": lambda: (dead(perceptron(nn.ReLU)), X, LABELS),
+    "weights of 0": lambda: (
+        perceptron().apply(lambda m: m.weight.data.zero_() if isinstance(m, nn.Linear) else m),
+        X,
+        LABELS,
+    ),
+    "softmax inside": lambda: (Behind(saturated(1e3), lambda f: f.softmax(1)), X, LABELS),
+    "sigmoids inside": lambda: (Behind(saturated(1e3), torch.sigmoid), X, LABELS),
+}
+LINEAR = nn.Linear(4, 3).double()
+
+
+@pytest.mark.parametrize("case", FITTED)
+@pytest.mark.parametrize(
+    "families", ["hessian", "spectrum", "geometry", "flatness", "adaptive", "sharpness"]
+)
+def test_a_network_that_fits_or_is_saturated_has_values(case, families):
+    model, x, y = FITTED[case]()
+    how = {"flatness": ["traces"]} if families == "flatness" else {}
+    report = flatlab.measure(model, x, y, families=families, loss="cross-entropy", **how)
+    if families == "hessian":
+        wanted = right(model, x, y)[0]
+        assert report.hessian_lambda_max.item() == pytest.approx(wanted, rel=1e-4, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "loss", [lambda f, y: f.abs().sum(1).mean(), lambda f, y: (f * F.one_hot(y, 3)).sum(1).mean()]
+)
+@pytest.mark.parametrize("family", ["hessian", "spectrum", "sharpness"])
+def test_a_loss_that_is_linear_where_the_network_is_has_values(loss, family):
+    report = flatlab.measure(LINEAR, X, LABELS, families=family, loss=loss)
+    if family == "hessian":
+        assert report.hessian_lambda_max.item() == pytest.approx(0, abs=1e-12)
+
+
+def replaced(model):
+    model.net[1] = Wrong()
+
+
+def repatched(model):
+    model.net[1].forward = types.MethodType(lambda self, x: Tanh.apply(x), model.net[1])
+
+
+def with_hook(model):
+    model.net[1].register_forward_hook(lambda m, given, f: Tanh.apply(f))
+
+
+def renamed(model):
+    model.net[1].act = Tanh.apply
+
+
+class Wrong(nn.Module):
+    """Its second backward pass is not that of its function."""
+
+    def __init__(self, act=Tanh.apply):
+        super().__init__()
+        self.act = act
+
+    def forward(self, x):
+        return self.act(x)
+
+
+CHANGES = {f.__name__: f for f in (replaced, repatched, with_hook, renamed)}
+
+
+@pytest.mark.parametrize("tracked", [False, True])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_verdict_on_derivatives_holds_for_what_it_was_made_of(change, tracked):
+    model, starts = Around(lambda net, x: net(x)), {}
+    model.net[1] = Wrong(torch.tanh)
+    how = {"families": "hessian", "loss": "cross-entropy"}
+    tracker = flatlab.Tracker(model, X, LABELS, every=1, **how)
+    first = flatlab.measure(model, X, LABELS, starts=starts, **how)
+    tracker(0)
+    CHANGES[change](model)
+    tracker(1)
+    second = flatlab.measure(model, X, LABELS, starts=starts, **how)
+    found = (
+        tracker.table.hessian_lambda_max[1].item() if tracked else second.hessian_lambda_max.item()
+    )
+    assert "derivatives" not in first.attrs
+    assert "derivatives" in second.attrs
+    wanted = perceptron()
+    if change == "with_hook":
+        wanted[1] = nn.Sequential(nn.Tanh(), nn.Tanh())
+    assert found == pytest.approx(right(wanted, X)[0], rel=1e-5)
+
+
+def test_parts_that_are_unfrozen_other_samples_and_other_losses_ask_again(monkeypatch):
+    model, starts, asked = perceptron(), {}, []
+    model[0].requires_grad_(False)
+    check = derivative_check.Comparisons.of
+    monkeypatch.setattr(
+        derivative_check.Comparisons, "of", lambda *given: (asked.append(1), check(*given))[1]
+    )
+
+    def ask(x=X, y=LABELS, **how):
+        before = len(asked)
+        flatlab.measure(
+            model, x, y, **{"families": "hessian", "starts": starts, "loss": "cross-entropy"} | how
+        )
+        return len(asked) > before
+
+    assert ask()
+    with torch.no_grad():
+        model[2].weight.add_(1)
+    assert not ask()
+    model[0].requires_grad_(True)
+    assert ask()
+    assert not ask()
+    assert ask(X + 1)
+    assert ask(X[:5], LABELS[:5])
+    assert ask(loss=F.cross_entropy)
+    assert not ask(loss=F.cross_entropy, families="hessian")
+    assert ask(label_smoothing=0.1)
+    assert ask(dtype="float32")
+    model.register_buffer("other", torch.ones(3))
+    assert ask()
+
+
+def test_what_a_tracker_meets_later_does_not_stop_the_training():
+    model = perceptron()
+    tracker = flatlab.Tracker(model, X, LABELS, every=1, families="hessian", loss="cross-entropy")
+    with pytest.raises(flatlab.MeasureError):
+        flatlab.Tracker(model, X, LABELS, loss="no loss")(0)
+    tracker(0)
+    with torch.no_grad():
+        model[0].weight.fill_(torch.nan)
+    forward = model.forward
+    tracker(1)
+    model.forward = lambda x: 1 / 0
+    with pytest.warns(UserWarning, match="not measured at step 2"):
+        tracker(2)
+    model.forward = forward
+    with torch.no_grad():
+        model[0].weight.fill_(0.1)
+    tracker(3)
+    values = tracker.table.hessian_lambda_max.values
+    assert np.isfinite(values).tolist() == [True, False, False, True]
+    assert tracker.table.attrs["failures"][0].startswith("step 2: ")
