@@ -3,6 +3,7 @@
 It is drawn here, since intervals of rank correlations stand beside shares of a spread.
 """
 
+import textwrap
 from typing import Any, Literal
 
 import numpy as np
@@ -116,7 +117,7 @@ def _intervals(ax: Any, taus: pd.DataFrame) -> None:
     places, labels, y = [], [], 0.0
     for group, pairs in GROUPS.items():
         places.append(y)
-        labels.append(group.replace(" by folds", "\nby folds"))
+        labels.append(textwrap.fill(group, 22))
         y -= 1
         for _, _, layer in pairs:
             here = taus[(taus["group"] == group) & (taus["layer"] == layer)]
