@@ -154,9 +154,9 @@ def _forget(starts: dict[str, Any], asked: tuple[Any, ...], model: nn.Module, re
         (name, t.shape, t.dtype, t.device, t.requires_grad)
         for name, t in (*model.named_parameters(), *model.named_buffers())
     ]
-    samples = [t for t in (ready.samples.inputs, ready.samples.given) if t is not None]
+    samples = [t.detach() for t in (ready.samples.inputs, ready.samples.given) if t is not None]
     numbers = [(t.shape, t.dtype, float(t.nan_to_num().double().sum())) for t in samples]
-    few = ready.samples.inputs[:SAMPLES].cpu().numpy().tobytes()
+    few = samples[0][:SAMPLES].cpu().numpy().tobytes()
     made_of = [*asked, *modules, *of_tensors, *numbers, few]
     if starts.get(MADE_OF) != made_of:
         starts.clear()
@@ -194,7 +194,7 @@ def _report(
         try:
             if not samples.inputs.is_floating_point() and not _takes_tokens(name, model):
                 raise MeasureError(f"{name} takes no tokens: its inputs are real numbers")
-            with preserving_state(model), ProgressBar(f"measuring {name}", 1, settings.progress):
+            with ProgressBar(f"measuring {name}", 1, settings.progress):
                 if options.get("accuracy") == AUTO:
                     _say_if_estimated(name, model, replace(settings, found=findings), samples)
                 known = starts.setdefault(CHECKED, {})
