@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from flatlab.data._dataset import DataError
-from flatlab.networks._files import load_into, load_state
+from flatlab.networks._files import load_state
 
 ENDING = ".safetensors"
 
@@ -63,9 +63,10 @@ def with_weights(model: nn.Module, path: Path) -> nn.Module:
     """The same network with the weights of a file; `DataError` if they do not fit."""
     state = load_state(path)
     try:
-        return load_into(model, state)
+        model.load_state_dict(state)
     except RuntimeError as error:
         raise DataError(f"{path} does not fit the network: {first_line(error)}") from None
+    return model
 
 
 def configuration(model: nn.Module) -> Mapping[str, Any]:
