@@ -25,7 +25,7 @@ from flatlab.inputs.files import parts_of_data
 from flatlab.measuring.quantity import SampleSet
 from flatlab.networks import _timm as timm
 from flatlab.networks._build import build
-from flatlab.networks._checkpoints import load_into, load_state
+from flatlab.networks._weights import load_into, load_state
 
 Found = tuple[nn.Module, Structure, Tensor | None, dict[str, Any]]
 """A network, its inputs, its targets, and the attributes that the report has about them."""

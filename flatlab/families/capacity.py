@@ -26,7 +26,7 @@ from flatlab.derivatives.second_order.hessian_products import Batches
 from flatlab.derivatives.second_order.second_pass import piecewise_linear
 from flatlab.losses._base import Loss
 from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings
-from flatlab.networks._checkpoints import fitted
+from flatlab.networks._weights import fitted
 
 LAYER = ("layer",)
 

@@ -37,7 +37,7 @@ from flatlab.losses._base import loss_of
 from flatlab.measuring.evaluate import evaluate
 from flatlab.measuring.networks import Values, measure_each
 from flatlab.measuring.quantity import SampleSet
-from flatlab.networks._checkpoints import load_into, load_state
+from flatlab.networks._weights import load_into, load_state
 from flatlab.version import __version__
 
 

@@ -1,7 +1,6 @@
-"""Weights of one network in a file, however users save them: by torch or as safetensors.
+"""Weights of one network in a file, however they are saved, and the network that they fit.
 
-`_files` reads what timm publishes. It is part of the code of grids that train timm's networks, which
-an edit would train again.
+Trainings that start from weights of timm read these by `_files`, on which their jobs depend.
 """
 
 import argparse

@@ -13,7 +13,7 @@ from torch import nn
 import flatlab
 from flatlab.data import DataError
 from flatlab.networks import _timm
-from flatlab.networks._checkpoints import load_into, load_state
+from flatlab.networks._weights import load_into, load_state
 from tests.refusals import refusal, refused
 
 
