@@ -25,7 +25,7 @@ from flatlab.inputs.files import parts_of_data
 from flatlab.measuring.quantity import SampleSet
 from flatlab.networks import _timm as timm
 from flatlab.networks._build import build
-from flatlab.networks._files import load_state
+from flatlab.networks._weights import load_into, load_state
 
 Found = tuple[nn.Module, Structure, Tensor | None, dict[str, Any]]
 """A network, its inputs, its targets, and the attributes that the report has about them."""
@@ -87,11 +87,14 @@ def _loaded(
     """The network with the weights of its file, and which one of a pack it is."""
     network = _network(options.model, inputs, outputs, dict(options.network))
     state, place = _state(options.weights, options.run, options.checkpoint)
+    return _fitted(network, state, options.weights, options.model).eval(), place
+
+
+def _fitted(network: nn.Module, state: Mapping[str, Tensor], weights: Path, name: str) -> nn.Module:
     try:
-        network.load_state_dict(state)
+        return load_into(network, state)
     except RuntimeError as error:
-        raise MeasureError(f"{options.weights} does not fit {options.model}: {error}") from None
-    return network.eval(), place
+        raise MeasureError(f"{weights} does not fit {name}: {error}") from None
 
 
 def _from_timm(options: Namespace) -> Found:
@@ -99,7 +102,7 @@ def _from_timm(options: Namespace) -> Found:
     weights = options.weights_of_timm or options.weights
     network = timm.build(options.timm, pretrained=weights is None)
     if weights:
-        network = timm.with_weights(network, weights)
+        network = _fitted(network, load_state(weights), weights, options.timm)
     inputs = images.inputs(timm.configuration(network))
     labels = images.labels(getattr(network, "num_classes", 0)).to(options.device)
     about = {

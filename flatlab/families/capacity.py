@@ -26,6 +26,7 @@ from flatlab.derivatives.second_order.hessian_products import Batches
 from flatlab.derivatives.second_order.second_pass import piecewise_linear
 from flatlab.losses._base import Loss
 from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings
+from flatlab.networks._weights import fitted
 
 LAYER = ("layer",)
 
@@ -218,7 +219,7 @@ def weight_norms(model: nn.Module, layers: Sequence[str], norms: Norms) -> dict[
 def parameter_distance(model: nn.Module, initial: nn.Module | Mapping[str, Tensor]) -> Tensor:
     """From the initial weights; `MeasureError` where these are of another network."""
     initial = initial.state_dict() if isinstance(initial, nn.Module) else initial
-    states = model.state_dict()
+    states, initial = model.state_dict(), fitted(model, initial)
     for name, tensor in states.items():
         if name not in initial or initial[name].shape != tensor.shape:
             actual = f"of shape {tuple(initial[name].shape)}" if name in initial else "missing"

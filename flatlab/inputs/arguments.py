@@ -40,9 +40,8 @@ class Arguments(Strict, frozen=True):
     class_axis: Annotated[
         Literal[1, -1] | None,
         means(
-            "the axis of classes in outputs at several positions: 1, as in torch's losses, or -1; "
-            "null: that which the shape of labels leaves, otherwise the last of (samples, "
-            "positions, classes), and 1 where there are more axes"
+            "the axis of classes in outputs at several positions: 1, as in torch's losses, or -1. "
+            "null: what the shape of labels leaves; else the last of three axes, and 1 of more"
         ),
     ] = None
     parameters: Annotated[

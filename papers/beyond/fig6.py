@@ -95,8 +95,8 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         claimed = here[here["claimed"]]
         x, y = claimed["change"].map(changes.index), claimed["measure"].map(names.index)
         ax.plot(x, y, ls="", marker="s", ms=8.5, mfc="none", mec="0.75", mew=0.6, zorder=0.5)
-        words = [change.replace("-", " ").replace(" ", "\n", 1) for change in changes]
-        ax.set_xticks(range(len(changes)), words)
+        names_of = [change.replace("-", " ").replace(" ", "\n", 1) for change in changes]
+        ax.set_xticks(range(len(changes)), names_of)
         ax.set(xlim=(-0.6, len(changes) - 0.4), ylim=(len(names) - 0.4, -0.6))
         ax.set_yticks(range(len(names)))
         ax.tick_params(length=0, labelsize=SMALL)
@@ -113,9 +113,9 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         Line2D([], [], label=words, mfc="0.25" if full else "white", **dark, **marker)
         for words, (*_, (marker, full)) in SYMBOLS.items()
     ]
-    box = {"marker": "s", "ms": 8.5, "mfc": "none", "mec": "0.75", "ls": ""}
+    box: dict[str, Any] = {"marker": "s", "ms": 8.5, "mfc": "none", "mec": "0.75", "ls": ""}
     handles.append(Line2D([], [], label="unchanged, says the paper", **box))
-    red = {"marker": "o", "ms": 5, "color": BROKEN, "ls": ""}
+    red: dict[str, Any] = {"marker": "o", "ms": 5, "color": BROKEN, "ls": ""}
     legend_of_papers(fig, *handles, Line2D([], [], label="and is not", **red))
 
 

@@ -3,6 +3,7 @@
 It is drawn here, since intervals of rank correlations stand beside shares of a spread.
 """
 
+import textwrap
 from typing import Any, Literal
 
 import numpy as np
@@ -116,7 +117,7 @@ def _intervals(ax: Any, taus: pd.DataFrame) -> None:
     places, labels, y = [], [], 0.0
     for group, pairs in GROUPS.items():
         places.append(y)
-        labels.append(group)
+        labels.append(textwrap.fill(group, 22))
         y -= 1
         for _, _, layer in pairs:
             here = taus[(taus["group"] == group) & (taus["layer"] == layer)]
@@ -131,7 +132,9 @@ def _intervals(ax: Any, taus: pd.DataFrame) -> None:
         y -= 0.3
     ax.set_yticks(places, labels, fontsize=6.5)
     for label in ax.get_yticklabels():
-        label.set_weight("bold" if label.get_text() in GROUPS else "normal")
+        label.set_weight(
+            "bold" if label.get_text() not in {*LAYERS.values(), "outputs"} else "normal"
+        )
     ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
     ax.set(xlim=(-1.05, 1.05), ylim=(y + 0.8, 0.8), xlabel=r"Kendall's $\tau$")
     ax.set_xticks([-1, -0.5, 0, 0.5, 1])
@@ -160,7 +163,9 @@ def _lines(ax: Any, shares: pd.DataFrame) -> None:
         )
     ax.axhline(0, color="0.6", lw=0.7, zorder=0.5)
     ax.set_xticks(range(len(layers)), [layer.replace("input of ", "") for layer in layers])
-    ax.set(ylim=(LOWEST - 0.05, 1.05), ylabel="linear share of the spread within a class")
+    ax.set(
+        ylim=(LOWEST - 0.05, 1.05), ylabel="share of the spread within a class: median, quartiles"
+    )
     ax.grid(axis="y", lw=0.3, color="0.85")
-    ax.set_title("what the linear map at the class mean explains", loc="left")
-    ax.legend(fontsize=6, loc="lower left")
+    ax.set_title("explained by a linear map", loc="left")
+    ax.legend(fontsize=6, loc="upper right", ncols=2)

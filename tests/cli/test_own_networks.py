@@ -17,7 +17,6 @@ from torch import nn
 import flatlab
 from flatlab.cli import main
 from flatlab.core import store
-from flatlab.lab.kinds._user_networks import Measurer
 from flatlab.lab.tables.networks import Networks
 from flatlab.lab.tables.outcomes import against
 
@@ -153,28 +152,6 @@ def test_networks_without_a_partner_are_counted_and_few_have_no_interval(table):
 
 
 @pytest.mark.more
-def test_a_stopped_table_goes_on_where_it_stopped(here, monkeypatch):
-    measured, limit = [], 3
-    original = Measurer.values
-
-    def counting(measurer, network, about):
-        if len(measured) == limit:
-            raise KeyboardInterrupt
-        measured.append(next(network.parameters()).sum().item())
-        return original(measurer, network, about)
-
-    command = ["table", "checkpoints/lr0.1-b10-*.pt", "--model", "mine:build", "--runs", "runs.csv"]
-    command += ["--data", "data.npz", "--samples", "20", "--out"]
-    monkeypatch.setattr(Measurer, "values", counting)
-    assert main([*command, "again.zarr.zip"]) == 130
-    limit = None
-    assert main([*command, "again.zarr.zip"]) == 0
-    assert len(measured) == len({*measured}) == 5
-    assert main([*command, "whole.zarr.zip"]) == 0
-    again, whole = (store.load_dataset(f"{name}.zarr.zip") for name in ("again", "whole"))
-    assert again.drop_attrs(deep=False).identical(whole.drop_attrs(deep=False))
-
-
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

@@ -57,15 +57,6 @@ def segment():
     return nn.Conv2d(2, 3, 1)
 
 
-def images():
-    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
-                         nn.Linear(4, 3))
-
-
-def flat():
-    return nn.Sequential(nn.Flatten(), nn.Linear(27, 3))
-
-
 def named():
     return dict(np.load("parts.npz"))
 
@@ -173,58 +164,6 @@ def test_the_output_and_the_parameters_that_are_named(network, report):
     hidden = report("--data", "x.npy", *ALL, "--output", "hidden")  # without targets
     check_close(hidden, flatlab.measure(network, X, output="hidden"), "sharpness")
     assert hidden.attrs["title"].endswith("12 train samples of x.npy")
-
-
-@pytest.mark.parametrize(
-    "prefix", ["module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."]
-)
-@pytest.mark.parametrize("nested", [False, True])
-def test_what_wrappers_put_before_names_is_taken_off(prefix, nested, network, report):
-    state = {f"{prefix}{name}": value for name, value in network.state_dict().items()}
-    torch.save({"state_dict": state, "epoch": 3} if nested else state, "w.pt")
-    ours = report("--data", "x.npy", *ALL, weights="w.pt")
-    check_close(ours, flatlab.measure(network, X), "sharpness")
-
-
-def pictures(folder, *sizes):
-    """Images in a folder, and their pixels."""
-    from PIL import Image
-
-    Path(folder).mkdir(parents=True)
-    found = []
-    for number, size in enumerate(sizes):
-        pixels = GENERATOR.integers(0, 256, (*size, 3), dtype=np.uint8)
-        found.append(Image.fromarray(pixels))
-        found[-1].save(f"{folder}/{number:02}.png")
-    return found
-
-
-def test_images_are_resized_as_asked_and_need_classes_for_targets(mine, report, refusal):
-    saved(mine.images)
-    for folder in ("flat", "images/a", "images/b"):
-        pictures(folder, (9, 12), (20, 9), (9, 9), (10, 10))
-    command = ["measure", "w.safetensors", "--model", "mine:images", "--data", "flat"]
-    assert "--resize" in refusal(*command)
-    assert "needs targets" in refusal(*command, "--resize", "8", "--family", "hessian")
-    assert float(report("--data", "flat", "--resize", "8", model="images")["sharpness"]) > 0
-    ours = report("--data", "images", "--resize", "8", *HESSIAN, model="images")
-    assert ours.attrs["title"].endswith("8 train samples of images")
-    assert bool(ours["hessian_converged"])
-
-
-def test_resized_images_are_those_that_pillow_makes(mine, table):
-    from PIL import Image, ImageOps
-
-    saved(mine.flat)
-    pixels = []
-    for label in range(3):
-        for image in pictures(f"images/{label}", (4, 6), (5, 7), (4, 6), (5, 7)):
-            cut = ImageOps.fit(image, (3, 3), Image.Resampling.BILINEAR)
-            pixels.append(np.asarray(cut).transpose(2, 0, 1))
-    np.savez("cut.npz", x=np.stack(pixels), y=np.repeat(np.arange(3), 4))
-    how = ["--samples", "9", "--data"]
-    resized = table(*how, "images", "--resize", "3", model="flat")
-    assert float(resized["sharpness"]) == float(table(*how, "cut.npz", model="flat")["sharpness"])
 
 
 BAD = {
@@ -349,14 +288,6 @@ def test_a_csv_has_training_samples_and_inputs_alone_have_what_needs_no_targets(
     table(*NINE, "d.npy", weights="[vw].safetensors")  # of which nothing more is known
     printed("plot", "r.zarr.zip", "pairs", "sharpness:mls", "--out", "pairs.png")
     assert Path("pairs.png").stat().st_size > 500
-
-
-def test_bytes_are_divided_by_255(network, table):
-    pixels = GENERATOR.integers(0, 256, (20, 6), dtype=np.uint8)
-    np.savez("bytes.npz", x=pixels, y=np.arange(20) % 3)
-    np.savez("numbers.npz", x=(pixels / np.float32(255)), y=np.arange(20) % 3)
-    of_bytes, of_numbers = (table(*NINE, name) for name in ("bytes.npz", "numbers.npz"))
-    check_close(of_bytes, of_numbers, "sharpness", rel=1e-6)
 
 
 def test_a_class_without_samples_has_an_output_too(parts, network, table):

@@ -187,11 +187,13 @@ def test_the_hash_that_a_file_carries_is_read_alone(tmp_path):
 
 def test_the_hash_of_weights_is_that_of_their_numbers(tmp_path):
     """Whatever is said of them beside."""
-    one, same, other = (tmp_path / f"{name}.safetensors" for name in "abc")
+    one, same, other, reshaped = (tmp_path / f"{name}.safetensors" for name in "abcd")
     store.save_weights(one, {"w": np.arange(3.0)}, {"runs": ["a"]})
     store.save_weights(same, {"w": np.arange(3.0)}, {"runs": ["b"]})
     store.save_weights(other, {"w": np.arange(4.0)}, {"runs": ["a"]})
-    assert store.hash_of(one) == store.hash_of(same) not in ("", store.hash_of(other))
+    store.save_weights(reshaped, {"w": np.arange(3.0)[None]}, {"runs": ["a"]})
+    others = ("", store.hash_of(other), store.hash_of(reshaped))
+    assert store.hash_of(one) == store.hash_of(same) not in others
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 30, b"\2\0\0\0\0\0\0\0{}"])

@@ -333,12 +333,6 @@ def test_probabilities_are_targets(family):
     assert of_targets(family, torch.tensor([[0.2, 0.3, 0.5]] * 8).double()).data_vars
 
 
-def test_a_number_for_each_sample_is_the_target_of_one_output():
-    y = torch.linspace(-1, 1, 8).double()
-    number, column = (of_targets("hessian", t, outputs=1, loss="half-mse") for t in (y, y[:, None]))
-    assert number.equals(column)
-
-
 @pytest.mark.parametrize("family", WITH_LINEAR)
 def test_complex_parameters_are_refused(family):
     model = nn.Sequential(nn.Linear(5, 3), nn.Linear(3, 3))

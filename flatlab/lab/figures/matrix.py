@@ -70,7 +70,9 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     for ax, part in zip(below.subplots(1, 2), (pairs[:half], pairs[half:]), strict=True):
         _forest(ax, part, rows, figure, decided)
     name_of = {"pooled": "all networks, 95 % interval", "within": "same setting"}
-    looks = {text: style.Look(*style.KINDS[kind][:2], "") for kind, text in name_of.items()}
+    looks = {
+        name_of[k]: style.Look(*look[:2], "") for k, look in style.KINDS.items() if k in name_of
+    }
     style.legend(below, looks)
 
 

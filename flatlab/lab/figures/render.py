@@ -65,7 +65,8 @@ def make(figure: Settings, tables: Tables, correlations: Tables | None = None) -
             box = {"boxstyle": "round,pad=0.25", "fc": "0.93", "ec": "none"}
             fig.suptitle(text, fontsize=6, x=0.99, ha="right", color="0.35", bbox=box)
 
-    pages = {functools.partial(page, module.draw): figure["size_inches"]}
+    pages: dict[Callable[[Any], None], tuple[float, float]] = {}
+    pages[functools.partial(page, module.draw)] = figure["size_inches"]
     if hasattr(module, "supplement") and (second := module.supplement(figure)):
         pages[functools.partial(page, second[0])] = second[1]
     files = files_of(frame, pages)

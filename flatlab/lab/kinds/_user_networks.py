@@ -37,7 +37,7 @@ from flatlab.losses._base import loss_of
 from flatlab.measuring.evaluate import evaluate
 from flatlab.measuring.networks import Values, measure_each
 from flatlab.measuring.quantity import SampleSet
-from flatlab.networks._files import load_state
+from flatlab.networks._weights import load_into, load_state
 from flatlab.version import __version__
 
 
@@ -186,7 +186,7 @@ class Measurer:
             what = type(network).__name__
             raise MeasureError(f"--model {how.model} returned {what}, not a torch Module")
         try:
-            network.load_state_dict(load_state(file))
+            load_into(network, load_state(file))
         except RuntimeError as error:
             reason = " ".join(str(error).split())[:300]
             raise MeasureError(f"{file} does not fit {how.model}: {reason}") from None

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from flatlab.lab.claims import verify
-from flatlab.lab.tables.curves import monotonic
 from flatlab.lab.tables.networks import Networks
+from flatlab.papers.chen2026._curves import monotonic
 from papers.chen2026.tests.cases import CLAIMS, OF_CURVES
 from tests.synthetic.claim_tables import (
     AS_PUBLISHED,

@@ -1,0 +1,288 @@
+"""A sweep of networks and inputs: what comes out is right by plain autograd, or a `MeasureError`.
+
+Nothing else: no traceback of torch's or of this project's, and no other number.
+"""
+
+import contextlib
+import importlib.util
+import warnings
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.utils import parametrizations
+from torch.utils.data import DataLoader, TensorDataset
+
+import flatlab
+
+STEMS = {
+    "rows": (lambda: nn.Linear(6, 8), (4, 6)),
+    "steps": (lambda: nn.Linear(6, 8), (4, 5, 6)),
+    "1d": (lambda: nn.Conv1d(2, 8, 3, padding=1), (4, 2, 8)),
+    "2d": (lambda: nn.Conv2d(2, 8, 3, padding=1), (4, 2, 8, 8)),
+    "3d": (lambda: nn.Conv3d(2, 8, 3, padding=1), (3, 2, 4, 4, 4)),
+}
+
+
+class First(nn.Module):
+    """The first of several outputs of a module, which is called with its input several times."""
+
+    def __init__(self, inside, times=1):
+        super().__init__()
+        self.inside, self.times = inside, times
+
+    def forward(self, x):
+        out = self.inside(*[x] * self.times)
+        return out[0] if isinstance(out, tuple) else out
+
+
+class Word(nn.Module):
+    def __init__(self, inside):
+        super().__init__()
+        self.inside, self.head = inside, nn.Linear(8, 3)
+
+    def forward(self, tokens):
+        hidden = self.inside(tokens)
+        return self.head(hidden.mean(1) if hidden.ndim > 2 else hidden)
+
+
+def between(stem, make):
+    """A network with a module in its middle, and samples for it."""
+    first, shape = STEMS[stem][0](), STEMS[stem][1]
+    x = torch.randn(shape)
+    body = nn.Sequential(first, make(), nn.Flatten())
+    body.train(), body(x), body.eval()  # lazy modules, and statistics of batches
+    return nn.Sequential(body, nn.Linear(body(x).shape[1], 3)).eval(), x
+
+
+def zoo():
+    """Modules of torch by the shape that they take."""
+    names = (
+        "ELU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU LogSigmoid PReLU ReLU ReLU6 RReLU "
+        "SELU CELU GELU Sigmoid SiLU Mish Softplus Softshrink Softsign Tanh Tanhshrink GLU Identity"
+    )
+    for name in names.split():
+        yield name, "rows", getattr(nn, name)
+    for name in ("ReLU", "ELU", "SiLU", "Hardtanh"):
+        yield f"{name} in place", "2d", lambda n=name: getattr(nn, n)(inplace=True)
+    for name in ("Softmax", "Softmin", "LogSoftmax"):
+        yield name, "rows", lambda n=name: getattr(nn, n)(1)
+    yield "Softmax2d", "2d", nn.Softmax2d
+    yield "Threshold", "rows", lambda: nn.Threshold(0.1, 0.0)
+    for d in (1, 2, 3):
+        for name in ("MaxPool", "AvgPool", "LPPool"):
+            how = (2, 2) if name == "LPPool" else (2,)
+            yield f"{name}{d}d", f"{d}d", lambda n=name, d=d, h=how: getattr(nn, f"{n}{d}d")(*h)
+        for name in ("AdaptiveAvgPool", "AdaptiveMaxPool"):
+            yield f"{name}{d}d", f"{d}d", lambda n=name, d=d: getattr(nn, f"{n}{d}d")(2)
+        for name in ("BatchNorm", "InstanceNorm", "Dropout", "LazyBatchNorm"):
+            how = () if "Lazy" in name else (8,) if "Norm" in name else (0.5,)
+            yield f"{name}{d}d", f"{d}d", lambda n=name, d=d, h=how: getattr(nn, f"{n}{d}d")(*h)
+        for name in ("ConstantPad", "ReflectionPad", "ReplicationPad", "ZeroPad", "CircularPad"):
+            how = (1, 0.5) if "Constant" in name else (1,)
+            yield f"{name}{d}d", f"{d}d", lambda n=name, d=d, h=how: getattr(nn, f"{n}{d}d")(*h)
+        for name in ("Conv", "ConvTranspose"):
+            for how in ({}, {"groups": 2, "stride": 2}, {"dilation": 2, "bias": False}):
+                label = f"{name}{d}d {' '.join(how)}"
+                make = lambda n=name, d=d, h=how: getattr(nn, f"{n}{d}d")(8, 4, 2, **h)  # noqa: E731
+                yield label, f"{d}d", make
+        yield f"GroupNorm {d}d", f"{d}d", lambda: nn.GroupNorm(2, 8)
+    for name in ("nearest", "bilinear", "bicubic"):
+        yield f"Upsample {name}", "2d", lambda n=name: nn.Upsample(scale_factor=2, mode=n)
+    yield "FractionalMaxPool2d", "2d", lambda: nn.FractionalMaxPool2d(2, output_size=3)
+    yield "PixelShuffle", "2d", lambda: nn.PixelShuffle(2)
+    yield "PixelUnshuffle", "2d", lambda: nn.PixelUnshuffle(2)
+    yield "ChannelShuffle", "2d", lambda: nn.ChannelShuffle(2)
+    yield "Unfold", "2d", lambda: nn.Unfold(3)
+    yield "LocalResponseNorm", "2d", lambda: nn.LocalResponseNorm(2)
+    yield "reflected", "2d", lambda: nn.Conv2d(8, 3, 3, padding=1, padding_mode="reflect")
+    yield "circular", "2d", lambda: nn.Conv2d(8, 3, 3, padding="same", padding_mode="circular")
+    yield "Alpha dropout", "rows", lambda: nn.AlphaDropout(0.5)
+    yield "LayerNorm", "steps", lambda: nn.LayerNorm(8)
+    yield "RMSNorm", "steps", lambda: nn.RMSNorm(8)
+    yield "Unflatten", "rows", lambda: nn.Unflatten(1, (2, 4))
+    yield "Bilinear", "rows", lambda: First(nn.Bilinear(8, 8, 4), 2)
+    yield "CosineSimilarity", "steps", lambda: First(nn.CosineSimilarity(2), 2)
+    for name in ("RNN", "LSTM", "GRU"):
+        yield name, "steps", lambda n=name: First(getattr(nn, n)(8, 4, batch_first=True))
+        two = {"num_layers": 2, "bidirectional": True, "batch_first": True}
+        yield f"{name} both ways", "steps", lambda n=name, h=two: First(getattr(nn, n)(8, 4, **h))
+        yield f"{name}Cell", "rows", lambda n=name: First(getattr(nn, f"{n}Cell")(8, 4))
+    yield "LSTM projected", "steps", lambda: First(nn.LSTM(8, 6, proj_size=3, batch_first=True))
+    yield "attention", "steps", lambda: First(nn.MultiheadAttention(8, 2, batch_first=True), 3)
+    for first in (False, True):
+        how = {"dim_feedforward": 8, "batch_first": True, "norm_first": first}
+        yield f"encoder {first}", "steps", lambda h=how: nn.TransformerEncoderLayer(8, 2, **h)
+        yield (
+            f"decoder {first}",
+            "steps",
+            lambda h=how: First(nn.TransformerDecoderLayer(8, 2, **h), 2),
+        )
+    yield "weight norm", "rows", lambda: parametrizations.weight_norm(nn.Linear(8, 4))
+    yield "spectral norm", "rows", lambda: parametrizations.spectral_norm(nn.Linear(8, 4))
+    yield "orthogonal", "rows", lambda: parametrizations.orthogonal(nn.Linear(8, 4))
+    yield "LazyLinear", "rows", lambda: nn.LazyLinear(4)
+    yield "LazyConv2d", "2d", lambda: nn.LazyConv2d(3, 2)
+
+
+def mlp(**how):
+    return nn.Sequential(nn.Linear(6, 5, **how), nn.Tanh(), nn.Linear(5, 3, **how)).eval()
+
+
+X, Y = torch.randn(8, 6, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 3
+INPUTS = {
+    "as they are": (X, Y), "one sample": (X[:1], Y[:1]), "none": (X[:0], Y[:0]),
+    "numpy": (X.numpy(), Y.numpy()), "float64": (X.double(), Y), "half": (X.half(), Y),
+    "bfloat16": (X.bfloat16(), Y), "integers": (X.long(), Y), "bytes": (X.byte(), Y),
+    "booleans": (X > 0, Y), "complex": (X + 0j, Y), "sparse": (X.to_sparse(), Y),
+    "NaN": (X.where(X > -1, torch.nan), Y), "infinite": (X.where(X > -1, torch.inf), Y),
+    "huge": (X * 1e30, Y), "tiny": (X * 1e-30, Y), "zero": (X * 0, Y),
+    "same": (X[:1].expand(8, 6), Y),
+    "transposed": (X.T.contiguous().T, Y), "every second": (X.repeat_interleave(2, 0)[::2], Y),
+    "with gradients": (X.clone().requires_grad_(), Y), "too wide": (torch.randn(8, 7), Y),
+    "one row": (X[0], Y[:1]), "a number": (torch.tensor(1.0), Y), "words": (["a"] * 8, Y),
+    "nested": (X[:, None], Y), "rows in a list": ([*X], Y), "lists": (X.tolist(), Y),
+    "a tuple": ((X,), Y), "two inputs": ((X, X), Y), "by name": ({"input": X}, Y),
+    "another name": ({"z": X}, Y), "dataset": (TensorDataset(X, Y), None), "nothing": (None, None),
+    "loader": (DataLoader(TensorDataset(X, Y), 3), None),
+    "pairs": ([(X[:5], Y[:5]), (X[5:], Y[5:])], None),
+    "labels too large": (X, Y + 1), "negative labels": (X, Y - 1), "fewer labels": (X, Y[:5]),
+    "columns": (X, Y[:, None]), "one-hot": (X, F.one_hot(Y, 3)), "values": (X, torch.randn(8, 3)),
+    "one class": (X, Y * 0), "floats": (X, Y.float()), "strings": (X, ["a"] * 8),
+    "an object": (X, object()),
+}  # fmt: skip
+
+
+def several():
+    """Networks that are more than a module in the middle, and inputs that are unlike others."""
+    for kind, inputs in INPUTS.items():
+        yield f"inputs, {kind}", lambda given=inputs: (mlp(), *given)
+    for kind in (torch.float64, torch.bfloat16, torch.float16):
+        yield f"network in {kind}", lambda k=kind: (mlp().to(k), X, Y)
+    yield "no bias", lambda: (mlp(bias=False), X, Y)
+    yield "frozen", lambda: (mlp().requires_grad_(False), X, Y)
+    yield (
+        "first layer frozen",
+        lambda: (nn.Sequential(mlp()[0].requires_grad_(False), nn.Linear(5, 3)), X, Y),
+    )
+    yield "no parameters", lambda: (nn.ReLU(), X, Y)
+    yield "training mode", lambda: (nn.Sequential(mlp(), nn.Dropout(0.5)).train(), X, Y)
+    yield "no network", lambda: (len, X, Y)
+    yield "scripted", lambda: (torch.jit.script(mlp()), X, Y)
+    yield "parallel", lambda: (nn.DataParallel(mlp()), X, Y)
+    yield "averaged", lambda: (torch.optim.swa_utils.AveragedModel(mlp()), X, Y)
+    yield "lazy", lambda: (nn.LazyLinear(3), X, Y)
+    yield "meta", lambda: (mlp(device="meta"), X, Y)
+    yield "NaN inside", lambda: (nn.Sequential(mlp(), nn.Threshold(0, torch.nan)), X, Y)
+    tokens = torch.randint(11, (4, 5), generator=torch.Generator().manual_seed(0))
+    for how in ({}, {"padding_idx": 0}, {"max_norm": 1.0}, {"sparse": True}):
+        yield f"Embedding {how}", lambda h=how: (Word(nn.Embedding(11, 8, **h)), tokens, Y[:4])
+    for mode in ("mean", "sum", "max"):
+        yield (
+            f"EmbeddingBag {mode}",
+            lambda m=mode: (Word(nn.EmbeddingBag(11, 8, mode=m)), tokens, Y[:4]),
+        )
+    if importlib.util.find_spec("timm"):
+        import timm
+
+        for name in timm.list_models("test_*"):
+            images = torch.randn(2, 3, 96, 96, generator=torch.Generator().manual_seed(0))
+            make = lambda n=name: timm.create_model(n, num_classes=3).eval()  # noqa: E731
+            yield f"timm {name}", lambda m=make, x=images: (m(), x, Y[:2])
+    if importlib.util.find_spec("transformers"):
+        from transformers import AutoConfig
+        from transformers import AutoModelForSequenceClassification as Classifier
+
+        small = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+                 "pad_token_id": 0,
+                 "intermediate_size": 8, "num_labels": 3, "vocab_size": 11}  # fmt: skip
+        for name in ("bert", "roberta", "electra", "distilbert", "gpt2", "llama", "mistral", "opt"):
+            config = AutoConfig.for_model(name, **small)
+            make = partial(Classifier.from_config, config)
+            yield (
+                f"transformers {name}",
+                lambda m=make: (m().eval(), {"input_ids": tokens + 1}, Y[:4]),
+            )
+
+
+CASES = {name: lambda s=stem, m=make: (*between(s, m), None) for name, stem, make in zoo()}
+CASES |= dict(several())
+STEP = -(-len(CASES) // 20)
+SWEPT = [
+    name if place % STEP == 0 else pytest.param(name, marks=pytest.mark.long)
+    for place, name in enumerate(CASES)
+]
+
+
+def squared_jacobian(model, x):
+    """The mean of |df/dtheta|^2, by a plain backward pass for each output of each sample."""
+    theta, total = [p for p in model.parameters() if p.requires_grad], 0.0
+    for sample in x.split(1):
+        for output in model(sample).flatten():
+            slopes = torch.autograd.grad(output, theta, retain_graph=True, allow_unused=True)
+            total += sum(float(s.double().square().sum()) for s in slopes if s is not None)
+    return total / len(x)
+
+
+def largest_eigenvalue(model, x, y):
+    """Of the Hessian of the cross-entropy, by second backward passes."""
+    theta = [p for p in model.parameters() if p.requires_grad]
+    slopes = torch.autograd.grad(F.cross_entropy(model(x), y), theta, create_graph=True)
+    flat = torch.cat([slope.flatten() for slope in slopes])
+    rows = [
+        torch.autograd.grad(each, theta, retain_graph=True, materialize_grads=True) for each in flat
+    ]
+    hessian = torch.stack([torch.cat([part.flatten() for part in row]) for row in rows])
+    return float(torch.linalg.eigvalsh((hessian + hessian.T) / 2)[-1])
+
+
+def attempted(call, *arguments, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return call(*arguments, **options)
+        except flatlab.MeasureError as error:
+            return print(error)
+
+
+def test_the_sweep_is_wide():
+    assert len(CASES) >= 150
+
+
+@pytest.mark.parametrize("name", SWEPT)
+def test_a_value_is_right_or_refused(name, tmp_path):
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model, x, y = CASES[name]()
+    if y is None and isinstance(x, torch.Tensor):
+        y = torch.arange(len(x)) % 3
+    loss = {"loss": "cross-entropy"}
+    report = attempted(flatlab.measure, model, x, y, families=["geometry"])
+    curved = attempted(flatlab.measure, model, x, y, families=["hessian"], **loss)
+    line = attempted(flatlab.landscape, model, x, y, points=3, **loss)
+    way = attempted(flatlab.barriers, [model, model], x, y, points=3, **loss)
+    attempted(lambda: flatlab.Tracker(model, x, y, every=1, families=["hessian"], **loss)(0))
+    if report is curved is line is None:
+        return
+    plain = isinstance(x, torch.Tensor) and x.is_floating_point() and isinstance(model, nn.Module)
+    if not plain or x.layout != torch.strided or model(x.to(next(model.parameters()))).ndim != 2:
+        return
+    kind = next(model.parameters()).dtype
+    model, inputs = (model, x.to(kind)) if kind.itemsize > 2 else (model.float(), x.float())
+    if report is not None and bool(report["sharpness"].notnull()):  # else a result that says so
+        assert float(report["sharpness"]) == pytest.approx(
+            squared_jacobian(model, inputs), rel=1e-3
+        )
+    labels = isinstance(y, torch.Tensor) and y.ndim == 1 and not y.is_floating_point()
+    if not labels or line is None:
+        return
+    value = pytest.approx(F.cross_entropy(model(inputs), y).item(), rel=1e-4, abs=1e-5, nan_ok=True)
+    assert float(line["loss"][1]) == value
+    assert way is None or not float(way["barrier"].max()) > 1e-5
+    if curved is not None and sum(p.numel() for p in model.parameters()) < 500:
+        with contextlib.suppress(RuntimeError):  # torch lacks a second derivative
+            right = largest_eigenvalue(model, inputs, y)
+            assert float(curved["hessian_lambda_max"]) == pytest.approx(right, rel=1e-2, abs=1e-5)
