@@ -316,6 +316,8 @@ def _labelled(
         one_hot = targets.ndim == 2 and targets.shape[1] > 1 and bool((targets >= 0).all())
         one_hot = one_hot and bool(((targets.amax(1) == 1) & (targets.sum(1) == 1)).all())
         labels = targets.argmax(1) if one_hot else None
+        if not given.is_floating_point() and given[0].numel() == 1 and bool((given >= 0).all()):
+            targets, labels = targets.reshape(-1, 1), given.long().flatten()  # of one output
         return SampleSet(inputs, targets, labels, as_given=given)
     labels = targets.flatten()
     if (least := int(labels.min())) < 0:

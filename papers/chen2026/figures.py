@@ -99,25 +99,27 @@ BOUNDS = Curves(
 )
 """The bounds of the MLS: chen2026_figH6, and chen2024_figD4."""
 
+SENSITIVITY = Pairs(
+    ("vgg-grid", "mlp-grid", "lenet-grid"),
+    pairs=(("mls", "bound_d"), ("nmls", "nmls_bound")),
+    equality=True,
+    title="local sensitivity against its bounds",
+    caption=(
+        captions.AT_THE_END,
+        "The line marks a bound that equals its value. Pearson's correlation over all networks "
+        "with its 95 % interval, and of the same setting.",
+    ),
+    details=(
+        "Bounds use the largest singular value of a kernel's matrix; they are theorems for "
+        "perceptrons and proxies where convolutions share weights.",
+        captions.INTERVALS,
+    ),
+)
+
 FIGURES = {
     "fig2": trends("vgg-grid", "learning rates", "VGG"),
     "fig3": trends("vgg-grid", "batch sizes", "VGG"),
-    "fig4": Pairs(
-        ("vgg-grid", "mlp-grid", "lenet-grid"),
-        pairs=(("mls", "bound_d"), ("nmls", "nmls_bound")),
-        equality=True,
-        title="local sensitivity against its bounds",
-        caption=(
-            captions.AT_THE_END,
-            "The line marks a bound that equals its value. Pearson's correlation over all networks "
-            "with its 95 % interval, and of the same setting.",
-        ),
-        details=(
-            "Bounds use the largest singular value of a kernel's matrix; they are theorems for "
-            "perceptrons and proxies where convolutions share weights.",
-            captions.INTERVALS,
-        ),
-    ),
+    "fig4": SENSITIVITY,
     "fig5": CustomFigure(
         "vision-zoo",
         columns=("normalized_mls", "adaptive_sharpness", "mls", "sharpness"),

@@ -141,7 +141,7 @@ def test_images_in_folders_and_archives_are_data(tmp_path, printed):
     assert shown[1] == shown[2] == shown[0]
 
 
-KNOWN = "no file, folder or module:function; known data: cifar10"
+KNOWN = "known data: cifar10"
 COSTLY = "did you mean 'operator-norm'? Known: corrected-bound, elem"
 REFUSED = {
     "--model mpl --data digits": "did you mean 'mlp'",

@@ -241,8 +241,8 @@ def test_class_weights_are_an_option_of_the_loss(network, report, table):
 
 def test_void_pixels_in_a_file_do_not_count(mine, report):
     model = saved(mine.segment)
-    x = GENERATOR.normal(size=(4, 2, 3, 3)).astype(np.float32)
-    y = GENERATOR.integers(0, 3, (4, 3, 3))
+    x = GENERATOR.normal(size=(4, 2, 4, 4)).astype(np.float32)
+    y = GENERATOR.integers(0, 3, (4, 4, 4))
     y[:2, 0] = 255
     np.savez("d.npz", x=x, y=y)
     how = ["--data", "d.npz", "--ignore-index", "255", "--dtype", "float64"]

@@ -327,7 +327,7 @@ def test_curvature_takes_as_many_samples_as_fit(network, monkeypatch, family):
     for module in (hessian, spectrum):
         monkeypatch.setattr(module, "batches_of", noted)
     whole = flatlab.measure(network, x, y, **how)
-    blocks = flatlab.measure(network, x, y, memory=100_000, **how)
+    blocks = flatlab.measure(network, x, y, memory=20_000, **how)
     assert parts[0] == [40]
     assert sum(parts[1]) == 40
     assert len(parts[1]) > 2

@@ -71,6 +71,7 @@ def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
     notes = {"class_weights", "layers_left_out", "parameters_by_generic_gradient"}
     notes |= {"parameters_unused", "derivatives_not_checked", "ignore_index"}
     notes |= {"parameters_frozen", "named_modules", "quantities_left_out"}
+    notes |= {"class_axis", "max_norm", "padding_idx"}
     notes |= {"representations_left_out", "representations_directions", "held_out"}
     assert underscored <= quantities | functions | settings | notes | {*FAMILIES}
 

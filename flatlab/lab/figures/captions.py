@@ -34,10 +34,6 @@ PAIRS = (
     "Three pairs, and all correlations over all networks with 95 % intervals; bold are those that "
     "decide a claim. The second page of the PDF has every quantity against every other."
 )
-MATRIX = (
-    "Above the diagonal: Pearson's correlation over all networks, its 95 % interval, and in grey "
-    "the correlation within settings, in italics where it has the other sign."
-)
 INTERVALS = (
     "Intervals: jackknife over the seeds of each setting, on Fisher's z. Within settings, each "
     "network enters as its deviation from the mean of its setting."
