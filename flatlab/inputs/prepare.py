@@ -85,7 +85,7 @@ def made_ready(
         return _called(given, of_samples(two, slice(count)), x[:count])
 
     outputs = outputs_of(reference, how.output, targets, how.class_axis)
-    as_given, named = targets, isinstance(loss, Loss)
+    as_given, classes, named = targets, targets, isinstance(loss, Loss)
     if targets is not None:
         targets = _classes_or_values(targets, outputs, weight, named, how.ignore_index)
         if targets.is_floating_point() and not bool(targets.isnan().any()):
@@ -98,7 +98,7 @@ def made_ready(
         )
         network = adapted(model, layout, outputs)
     else:
-        samples = _labelled(x, targets, as_given, how.ignore_index)
+        samples = _labelled(x, targets, as_given, classes, how.ignore_index)
     ignored, held = len(x) - len(samples.inputs), [*map(str, layout.beside)] if layout else []
     loss, samples = loss_for(loss, network, samples, outputs, how.ignore_index, elsewhere)
     return Ready(network, samples, loss, outputs, ignored, held)
@@ -297,13 +297,18 @@ def _classes_or_values(
 
 
 def _labelled(
-    inputs: Tensor, targets: Tensor | None, given: Tensor | None, ignore_index: int
+    inputs: Tensor,
+    targets: Tensor | None,
+    given: Tensor | None,
+    classes: Tensor | None,
+    ignore_index: int,
 ) -> SampleSet:
     """Samples with values (samples, N), or with classes, without those that are left out.
 
-    given: targets as a user has them.
+    given: targets as a loss takes them.
+    classes: targets as a user has them; of one output, integers are values and classes.
     """
-    if targets is None or given is None:
+    if targets is None or given is None or classes is None:
         return SampleSet(inputs)
     values = targets.is_floating_point()
     left_out = targets.isnan() if values else targets == ignore_index
@@ -311,13 +316,14 @@ def _labelled(
     if not bool(kept.any()):
         raise MeasureError(f"all labels are {ignore_index}, the class that is left out")
     if not bool(kept.all()):
-        inputs, targets, given = inputs[kept], targets[kept], given[kept]
+        inputs, targets, given, classes = (t[kept] for t in (inputs, targets, given, classes))
     if values:
         one_hot = targets.ndim == 2 and targets.shape[1] > 1 and bool((targets >= 0).all())
         one_hot = one_hot and bool(((targets.amax(1) == 1) & (targets.sum(1) == 1)).all())
         labels = targets.argmax(1) if one_hot else None
-        if not given.is_floating_point() and given[0].numel() == 1 and bool((given >= 0).all()):
-            targets, labels = targets.reshape(-1, 1), given.long().flatten()  # of one output
+        whole = not classes.is_floating_point() and classes[0].numel() == 1
+        if whole and bool((classes >= 0).all()):
+            targets, labels = targets.reshape(-1, 1), classes.long().flatten()
         return SampleSet(inputs, targets, labels, as_given=given)
     labels = targets.flatten()
     if (least := int(labels.min())) < 0:
