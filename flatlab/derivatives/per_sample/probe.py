@@ -310,12 +310,19 @@ def graph_of(outputs: Tensor) -> tuple[Counter[int], set[str]]:
     seen: set[Node] = set(todo)
     while todo:
         for node, _ in todo.pop().next_functions:
-            if (leaf := getattr(node, "variable", None)) is not None:
+            if (leaf := _leaf_at(node)) is not None:
                 uses[id(leaf)] += 1
             elif node is not None and node not in seen:
                 seen.add(node)
                 todo.append(node)
     return uses, {node.name() for node in seen}
+
+
+def _leaf_at(node: Node | None) -> Tensor | None:
+    """The leaf at a node, or behind it where it copies one: `run` gives networks a copy."""
+    while node is not None and node.name() == "CloneBackward0":
+        node = node.next_functions[0][0]
+    return getattr(node, "variable", None)
 
 
 def leads_to(use: Use, inputs: Tensor) -> bool:
