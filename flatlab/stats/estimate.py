@@ -105,7 +105,7 @@ class Estimate:
     strata: of the units, (units).
     n: the number of networks, or of whatever else is counted.
     on_z: whether it is a correlation, on Fisher's scale.
-    shown: the number itself, if z is that of a shrunk one.
+    stretch: what a correlation is that is 1 on z: of Kendall's tau, whose z is of a shrunk one.
     unit_variance_factor: as for `spread`.
     estimand: which of several numbers called `name` it is.
     alternatives: the others, by their estimands.
@@ -119,7 +119,7 @@ class Estimate:
     strata: Strata
     n: int
     on_z: bool = False
-    shown: float | None = None
+    stretch: float = 1.0
     unit_variance_factor: bool = False
     estimand: str = ""
     alternatives: Mapping[str, "Estimate"] = field(default_factory=dict)
@@ -129,16 +129,14 @@ class Estimate:
     @property
     def value(self) -> float:
         """The number itself."""
-        if self.shown is not None:
-            return self.shown
-        return float(np.tanh(self.point)) if self.on_z else self.point
+        return float(np.tanh(self.point)) * self.stretch if self.on_z else self.point
 
     def interval(self) -> tuple[float, float]:
         """The ends of the 95 % interval; NaN if it is not defined."""
         ends = limits(
             np.array(self.point), self.jackknife_values, self.strata, self.unit_variance_factor
         )
-        low, high = np.tanh(ends) if self.on_z else ends
+        low, high = np.clip(np.tanh(ends) * self.stretch, -1, 1) if self.on_z else ends
         return float(low), float(high)
 
     def labelled(self, name: str) -> "Estimate":
@@ -150,7 +148,6 @@ class Estimate:
             self,
             name=f"-{self.name}",
             point=-self.point,
-            shown=None if self.shown is None else -self.shown,
             jackknife_values=-self.jackknife_values,
             alternatives={kind: -other for kind, other in self.alternatives.items()},
         )
@@ -170,7 +167,6 @@ class Estimate:
             point=self.point - other.point,
             jackknife_values=self.jackknife_values - other.jackknife_values,
             on_z=False,
-            shown=None,
             alternatives={
                 kind: self.alternatives[kind] - other.alternatives[kind] for kind in shared
             },

@@ -144,7 +144,9 @@ class Ranks:
         """
         one, many = self._on_z[0], self._on_z[1:]
         low, high = limits(one, many, self.strata, unit_variance_factor=True, tail=tail)
-        return self.taus[0], np.tanh(low), np.tanh(high)
+        with np.errstate(invalid="ignore"):
+            stretch = np.where(one == 0, 1, self.taus[0] / np.tanh(one))
+        return self.taus[0], *(np.clip(np.tanh(end) * stretch, -1, 1) for end in (low, high))
 
     def _estimate(self, name: str, tau: float, z: Array, *used: str) -> Estimate:
         whole = self.finite[[self.names.index(each) for each in used]].all(axis=0)
@@ -159,7 +161,7 @@ class Ranks:
             self.strata,
             n,
             on_z=True,
-            shown=float(tau),
+            stretch=float(tau) / np.tanh(z[0]) if z[0] else 1.0,
             unit_variance_factor=unit_variance_factor,
         )
 
@@ -175,8 +177,8 @@ def granulated(name: str, taus: Sequence[Estimate]) -> Estimate:
     points = fisher(np.mean([np.tanh(tau.point) for tau in taus]))
     jackknife_values = fisher(np.mean([np.tanh(tau.jackknife_values) for tau in taus], axis=0))
     strata, n = taus[0].strata, min(tau.n for tau in taus)
-    shown = float(np.mean([tau.value for tau in taus]))
-    how: Any = {"on_z": True, "shown": shown, "unit_variance_factor": True}
+    stretch = np.mean([tau.value for tau in taus]) / np.tanh(points) if points else 1.0
+    how: Any = {"on_z": True, "stretch": float(stretch), "unit_variance_factor": True}
     return Estimate(name, float(points), jackknife_values, strata, n, **how)
 
 

@@ -63,7 +63,8 @@ def test_values_and_intervals_are_those_of_a_loop(pairs):
         4 / 3 * ((part - part.mean()) ** 2).sum()
         for part in (without[name == SETTINGS] for name in np.unique(SETTINGS))
     )
-    low, high = np.arctanh(found.interval())
+    pairs_known = sum(pairs[i, j] for i, j in combinations(known, 2))
+    low, high = np.arctanh(np.array(found.interval()) * pairs_known / (pairs_known + 1))
     half = (high - low) / 2
     assert 2 < half / np.sqrt(variance) < 2.4  # Student's quantiles of 6 to 18 degrees
     assert (low + high) / 2 == pytest.approx(found.point)
