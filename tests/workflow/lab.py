@@ -22,7 +22,7 @@ FIGURES["figH8"] = Matrix(
     "mlp-grid",
     quantities=CORRELATED[:2],
     title="two quantities",
-    caption=(captions.AT_THE_END, captions.MATRIX),
+    caption=(captions.AT_THE_END, captions.PAIRS),
     size_inches=(4.0, 4.0),
 )
 """
