@@ -64,7 +64,12 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A line per definition and radius; for each column points with intervals, then numbers."""
     whole, columns = frame[frame["group"] == ""], figure["columns"]
     keys = ["experiment", "definition", "radius"]
-    lines = whole.groupby(keys, sort=False).ngroup()
+    order = {
+        name: place for place, name in enumerate(sorted({*whole["definition"]}, key=_by_scale))
+    }
+    firsts = {name: place for place, name in enumerate(dict.fromkeys(whole["experiment"]))}
+    by = [whole["experiment"].map(firsts), whole["definition"].map(order), whole["radius"]]
+    lines = pd.concat(by, axis=1).set_axis(keys, axis=1).groupby(keys).ngroup()
     experiments = list(dict.fromkeys(whole["experiment"]))
     several = len(experiments) > 1  # each then has a line for its name
     started = whole["experiment"].map(experiments.index) + 1
@@ -77,6 +82,8 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
             ax.axhline(block["place"].max() + 0.5, color="0.8", lw=0.5)
     rows = whole.drop_duplicates("place")
     axes[0].set_yticks(rows["place"], [f"{radius:g}" for radius in rows["radius"]], fontsize=6)
+    head: dict[str, Any] = {"ha": "right", "fontsize": 6, "textcoords": "offset points"}
+    axes[0].annotate(r"radius $\rho$", (-1.05, 0.6), (-3, 0), **head)
     beside: dict[str, Any] = {"xycoords": axes[0].get_yaxis_transform(), "fontsize": 6.5}
     beside |= {"va": "center", "textcoords": "offset points"}
     for _, block in rows.groupby(keys[:2], sort=False):
@@ -88,6 +95,12 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         place = (0, block["place"].max() + 0.95)
         axes[0].annotate(heading, place, (0, 0), ha="left", in_layout=False, **beside)
     _legend(fig, whole)
+
+
+def _by_scale(definition: str) -> tuple[int, str, str]:
+    """Standard before adaptive before normalized logits; then by neighbourhood and case."""
+    case, scale, norm = definition.split("-")
+    return ["standard", "adaptive", "normalized"].index(scale), norm, case
 
 
 def _legend(fig: Any, whole: pd.DataFrame) -> None:
@@ -121,9 +134,9 @@ def _column(ax: Any, rows: pd.DataFrame, title: str, intervals: bool) -> None:
         if intervals and row["tau"] == row["tau"]:
             ends = f"[{_digits(row['low'])}, {_digits(row['high'])}]"
             ax.text(2.85, y, ends, **text, color="0.35")
-        for x, number, shade in ((first, row["tau"], color), (last, row["paper"], "0")):
+        for x, number in ((first, row["tau"]), (last, row["paper"])):
             weight = "bold" if abs(number) >= STRONG else "normal"
-            ax.text(x, y, _digits(number), weight=weight, color=shade, **text)
+            ax.text(x, y, _digits(number), weight=weight, color="0", **text)
     ax.axvline(0, color="0.6", lw=0.5, zorder=0.5)
     for end in (-1, 1):
         ax.axvline(end, color="0.9", lw=0.5, zorder=0.5)

@@ -1,7 +1,11 @@
-"""Template `SharpnessGrid`: sharpness against errors, a row per definition, with Kendall's tau."""
+"""Template `SharpnessGrid`: sharpness against errors, a row per definition, with Kendall's tau.
+
+Of several experiments, the picture shows the first, and its supplement the others. Where networks
+have groups, a last column has the tau of each group.
+"""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +21,7 @@ from flatlab.lab.figures.points import (
     scales,
 )
 from flatlab.lab.figures.render import Settings
+from flatlab.lab.figures.style import lettered
 from flatlab.lab.tables.eligibility import FEWEST_RANKED
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.stats.estimate import Estimate, undefined
@@ -96,10 +101,56 @@ def definition_in_words(name: str) -> str:
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
-    """A row per definition and radius, a column per experiment and ordinate."""
-    panels = [*_panels(frame, figure)]
+    """A row per definition and radius, a column per ordinate; the first experiment."""
+    first, *_ = dict.fromkeys(frame["experiment"])
+    _draw(fig, frame[frame["experiment"] == first], figure)
+
+
+def supplement(figure: Settings) -> tuple[Callable[..., None], tuple[float, float]] | None:
+    """What draws the second page, and its size."""
+    return (_draw_others, figure["size_inches"]) if len(figure["experiments"]) > 1 else None
+
+
+def _draw_others(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
+    first, *_ = dict.fromkeys(frame["experiment"])
+    if len(rest := frame[frame["experiment"] != first]):
+        _draw(fig, rest, figure)
+
+
+def _draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
+    panels, looks = [*_panels(frame, figure)], OfFactors(frame, figure)
     across = figure["across"] or len(panels) // len(figure["rows"])
-    draw_panels(fig, panels, OfFactors(frame, figure), across, _finish)
+    if not (figure["groups"] and figure["across"] is None):
+        draw_panels(fig, panels, looks, across, _finish)
+        return
+    left, right = fig.subfigures(1, 2, width_ratios=(across, 0.75))
+    draw_panels(left, panels, looks, across, _finish)
+    axes = right.subplots(len(figure["rows"]), 1, sharex=True)
+    for place, (ax, row) in enumerate(zip(np.atleast_1d(axes), figure["rows"], strict=True)):
+        _taus_of_groups(ax, frame, row, figure, looks)
+        ax.set_title(lettered("abcdefgh"[len(panels) + place], "all (black), by group"), loc="left")
+
+
+def _taus_of_groups(
+    ax: Any, frame: pd.DataFrame, row: tuple[str, int], figure: Settings, looks: OfFactors
+) -> None:
+    """Tau with its interval over all networks and over each group, for each ordinate."""
+    of = (frame["row"] == "tau") & (frame["definition"] == row[0])
+    taus = frame[of & (frame["radius_index"] == row[1]) & (frame["networks"] > 0)]
+    groups = frame[(frame["row"] == "count") & (frame["group"] != "")].drop_duplicates("group")
+    keys = groups.set_index("group")[list(figure["groups"])]
+    places = {y: -number for number, y in enumerate(figure["columns"])}
+    for (y, group), each in taus.groupby(["ordinate", "group"], sort=False):
+        color, marker = looks.of(tuple(keys.loc[group])) if group else ("0.15", "D")
+        mine = [*dict.fromkeys(taus["group"])].index(group)
+        at = places[y] - 0.14 * (mine - (taus["group"].nunique() - 1) / 2)
+        ax.hlines(at, each["low"], each["high"], color=color, lw=0.9)
+        ax.plot(each["tau"], [at], color=color, marker=marker, ms=3.5, ls="")
+    ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
+    for y, place in places.items():
+        ax.text(-1, place + 0.42, label_of(figure, y), fontsize=6, va="top")
+    ax.set(xlim=(-1.05, 1.05), ylim=(0.5 - len(places), 0.5), yticks=[])
+    ax.set(xlabel=r"Kendall's $\tau$, 95 % interval", xticks=[-1, -0.5, 0, 0.5, 1])
 
 
 def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
@@ -112,6 +163,7 @@ def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
         case, scale, *rest = definition_in_words(definition).split(", ")
         radius = ", ".join([*rest, rf"$\rho$ = {numbers['radius']:g}"])
         first = (definition, index) == tuple(figure["rows"][0]) and y == figure["columns"][0]
+        counts = frame[(frame["experiment"] == experiment) & (frame["row"] == "count")].iloc[0]
         inside = taus["tau"][taus["group"] != ""].dropna()
         ends = [f"{end:.2f}".replace("-", "−") for end in (inside.min(), inside.max())]
         yield Panel(
@@ -119,8 +171,8 @@ def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
             (f"{case}, {scale}\n{radius}", label_of(figure, y)),
             numbers,
             "tau",
-            heading=experiment if first else "",
-            remark=f"groups {ends[0]} to {ends[1]}" if len(inside) > 1 else "",
+            heading=f"{experiment}: {counts['networks']:.0f} of {counts['of']:.0f}" * first,
+            remark=f"groups {ends[0]} to {ends[1]}" * (len(inside) > 1 and bool(figure["across"])),
             logarithmic=("x", "y") if y in figure["logarithmic"] else ("x",),
         )
 

@@ -28,7 +28,7 @@ COLUMNS = ["measure", "outcome", "varies", "levels", "tau", "low", "high", "netw
 GRANULATED, ENVIRONMENT = "granulated", "environment"
 TITLES = {
     joint.ALL: "all\nnetworks",
-    joint.SEEDS: "within\nsettings",
+    joint.SEEDS: "same\nsetting",
     **{"lr": "rate\nalone", "batch_size": "batch size\nalone"},
     **{"regularizer": "regularizer\nalone", "loss": "loss\nalone"},
     GRANULATED: "mean of\nfactors",

@@ -125,16 +125,16 @@ FIGURES = {
         columns=("normalized_mls", "adaptive_sharpness", "mls", "sharpness"),
         title="adaptive sharpness against normalized MLS",
         caption=(
-            "A point is a network, with standard errors; names mark the centres of families. "
-            "(a) Elementwise-adaptive sharpness against normalized MLS; (b) the same pair without "
-            "normalization. Below: correlations of the logarithms, with 95 % intervals."
+            "Pale: networks, with 95 % intervals; an arrow: it goes on below. Blue: the medians of "
+            "families. (a) Elementwise-adaptive sharpness against normalized MLS; (b) the same "
+            "pair without normalization. Above: Pearson's correlations with 95 % intervals."
         ),
         details=(
             "A sigmoid is appended to each network. Normalized MLS is the mean of |x|² |J|², with "
-            "the norm of the Jacobian by a Krylov iteration; standard errors are over samples and "
-            "draws. Correlations are with the logarithm of the ordinate, over all networks "
-            "(Pearson's and of ranks), within families, and between families; intervals: jackknife "
-            "over families, on Fisher's z."
+            "the norm of the Jacobian by a Krylov iteration; intervals are 1.96 standard errors "
+            "over samples and draws. Correlations are with the logarithm of the ordinate, over all "
+            "networks (Pearson's and of ranks), within and between families; their intervals: "
+            "jackknife over families, on Fisher's z."
         ),
         size_inches=(7.1, 5.0),
     ),

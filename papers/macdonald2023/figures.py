@@ -33,7 +33,7 @@ MEASURED = (
     "the Hessian. The Jacobian norm is the largest spectral norm among fixed training samples, "
     "that of the logits."
 )
-GAP = {"absolute_loss_gap": "gap of the losses", "accuracy_gap": "gap of the errors (points)"}
+GAP = {"absolute_loss_gap": "gap of the losses", "accuracy_gap": "gap of the errors"}
 ENDS = ("hessian_lambda_max", "jacobian_norm", "absolute_loss_gap")
 RATE: Along = {"lr": ("learning rate", "logarithmic")}
 BATCH_SIZE: Along = {"batch_size": ("batch size", "logarithmic")}
@@ -124,12 +124,13 @@ def sgd(share: float, when: str) -> Curves:
     return Curves(
         "smoothing-grid",
         quantities=("hessian_lambda_max", "softmax_jacobian_norm", "output_norm"),
+        labels={"output_norm": "norm of the logits"},
         share=share,
         marks=False,
         looks={f"label smoothing {value}": look for value, look in SMOOTHINGS.items()},
         title=f"smoothed labels, VGG, SGD, {when}",
         caption=captions.OVER_SEEDS,
-        details=(SOFTMAXED, "The norm of the outputs is that of the logits of all of them."),
+        details=(SOFTMAXED, "The norm of the logits is that of all of them."),
         size_inches=(7.1, 3.2),
     )
 
@@ -231,8 +232,9 @@ FIGURES = {
         ("regression-gaussian-grid", "regression-relu-grid"),
         title="eight points, fitted roughly and smoothly",
         caption=(
-            "One network each, of the first seed that did not diverge, at the end of training from "
-            "a function of high or low frequency. Above each panel: the Jacobian norm."
+            "Eight points and the function that one network fitted to them, from a function of "
+            "high or low frequency: the first seed that did not diverge. Above each panel: the "
+            "Jacobian norm. It is one of these:"
         ),
         details="The Jacobian norm is the largest slope over the eight points.",
         size_inches=(7.1, 4.4),

@@ -10,7 +10,7 @@ import pandas as pd
 
 from flatlab.lab.figures import labels
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import KINDS, Look, legend
+from flatlab.lab.figures.style import KINDS, Look, legend, letters
 from flatlab.lab.tables.networks import ResultTables
 
 
@@ -36,10 +36,11 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
-    """A line per pair, with gaps between the groups of pairs."""
+    """A line per pair, below the quantity that it shares with the others of its group."""
     pairs = figure["pairs"]
     groups = list(dict.fromkeys(first for first, _ in pairs))
-    places = np.array([-n - 0.7 * groups.index(first) for n, (first, _) in enumerate(pairs)])
+    places = np.array([-n - 1.3 * groups.index(first) for n, (first, _) in enumerate(pairs)])
+    heads = {first: place + 1 for place, (first, _) in [*zip(places, pairs, strict=True)][::-1]}
     experiments = list(dict.fromkeys(frame["experiment"]))
     axes = fig.subplots(1, len(experiments), sharex=True, sharey=True, squeeze=False)[0]
     for experiment, ax in zip(experiments, axes, strict=True):
@@ -55,7 +56,12 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
         ax.set_title(experiment, loc="left")
         ax.set(xlim=(-1.05, 1.05), xlabel=r"Pearson's $\rho$", xticks=[-1, -0.5, 0, 0.5, 1])
+        ax.set_ylim(places[-1] - 0.7, places[0] + 1.5)
         ax.grid(axis="x", lw=0.3, color="0.85")
-    names = [" and ".join(labels.label_of(figure, name) for name in pair) for pair in pairs]
-    axes[0].set_yticks(places, names, fontsize=6.5)
+    names = [labels.label_of(figure, second) for _, second in pairs]
+    names += [f"{labels.label_of(figure, first)} and" for first in heads]
+    axes[0].set_yticks([*places, *heads.values()], names, fontsize=6.5)
+    for head in axes[0].get_yticklabels()[len(pairs) :]:
+        head.set_weight("bold")
+    letters(axes)
     legend(fig, {name: Look(color, marker) for color, marker, name in KINDS.values()})

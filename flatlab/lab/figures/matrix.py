@@ -67,8 +67,15 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     style.legend_of_settings(above, runs["setting"])
     pairs = [*itertools.combinations(figure["quantities"], 2)]
     half = -(-len(pairs) // 2)
-    for ax, part in zip(below.subplots(1, 2), (pairs[:half], pairs[half:]), strict=True):
+    heads = (
+        style.lettered("abcdefgh"[len(figure["pairs"])], "correlations of all pairs"),
+        "continued",
+    )
+    for ax, part, head in zip(
+        below.subplots(1, 2), (pairs[:half], pairs[half:]), heads, strict=True
+    ):
         _forest(ax, part, rows, figure, decided)
+        ax.set_title(head, loc="left")
     name_of = {"pooled": "all networks, 95 % interval", "within": "same setting"}
     looks = {
         name_of[k]: style.Look(*look[:2], "") for k, look in style.KINDS.items() if k in name_of

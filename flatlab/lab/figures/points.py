@@ -71,12 +71,12 @@ def _forest(ax: Any, facts: pd.DataFrame, figure: Settings) -> None:
     for (label, (value, low, high)), aside, (color, marker) in looks:
         ax.hlines(places + aside, facts[low], facts[high], color=color, lw=0.9)
         ax.plot(facts[value], places + aside, color=color, marker=marker, ms=3, ls="", label=label)
-    titles = [figure["panels"][key][0] for key in facts[figure["panel"]]]
-    ax.set_yticks(places, titles)
+    for place, key in zip(places, facts[figure["panel"]], strict=True):
+        ax.text(-1, place + 0.25, figure["panels"][key][0], fontsize=6)
+    ax.set_title(style.lettered("abcdefgh"[len(facts)], "all of these"), loc="left")
     ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
     ax.set(xlim=(-1.05, 1.05), xlabel=f"${SYMBOLS[figure['correlation']]}$, 95 % interval")
-    ax.set_ylim(places[-1] - 0.6, 1.6)
-    ax.yaxis.set_tick_params(labelleft=True)
+    ax.set(yticks=[], ylim=(places[-1] - 0.6, 1.6))
     ax.legend(loc="upper left", fontsize=6, ncols=2, columnspacing=1, handletextpad=0.1)
     ax.set_axis_on()
 
@@ -227,7 +227,8 @@ class OfFactors:
         from matplotlib.cm import ScalarMappable
         from matplotlib.colors import ListedColormap, LogNorm, Normalize, to_hex
 
-        self.figure, self.counts = figure, frame[frame["row"] == "count"]
+        self.figure = figure
+        self.counts = frame[(frame["row"] == "count") & (frame.get("networks", 0) > 0)]
         groups, size, shade = figure["groups"], figure.get("size"), figure["shade"]
         runs, self.colors = frame[frame["row"] == "run"], COLORS
         levels = runs if self.counts.empty else self.counts
@@ -275,6 +276,8 @@ class OfFactors:
             return COLORS[0], MARKERS[0]
         names = self.figure["groups"]
         first, last = (self.levels[names[n]].index(key[n]) for n in (0, -1))
+        if len(self.levels[names[0]]) == 1:  # the second one has colours, too
+            first = last
         return self.colors[first % len(self.colors)], MARKERS[last % len(MARKERS)]
 
     def size(self, value: Any) -> float:
@@ -291,7 +294,7 @@ class OfFactors:
         from matplotlib.lines import Line2D
 
         handles = self._groups() if len(self.counts) else self._levels()
-        for value in dict.fromkeys([*self.sizes[:1], *self.sizes[-1:]]):
+        for value in self.sizes[:: 1 if len(self.sizes) < 4 else len(self.sizes) - 1]:
             label = values_in_words(self.figure, {self.figure["size"]: value})
             handles.append((label, "0.6", "o", self.size(value)))
         lines = [
