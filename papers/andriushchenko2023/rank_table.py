@@ -11,6 +11,7 @@ import pandas as pd
 
 from flatlab.lab.figures import labels
 from flatlab.lab.figures.render import Settings
+from flatlab.lab.figures.style import Look, legend
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.andriushchenko2023.sharpness_grid import (
     at_radius,
@@ -64,13 +65,10 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A line per definition and radius; for each column points with intervals, then numbers."""
     whole, columns = frame[frame["group"] == ""], figure["columns"]
     keys = ["experiment", "definition", "radius"]
-    order = {
-        name: place for place, name in enumerate(sorted({*whole["definition"]}, key=_by_scale))
-    }
-    firsts = {name: place for place, name in enumerate(dict.fromkeys(whole["experiment"]))}
-    by = [whole["experiment"].map(firsts), whole["definition"].map(order), whole["radius"]]
-    lines = pd.concat(by, axis=1).set_axis(keys, axis=1).groupby(keys).ngroup()
     experiments = list(dict.fromkeys(whole["experiment"]))
+    order = {"experiment": experiments, "definition": sorted({*whole["definition"]}, key=_by_scale)}
+    ordered = {name: pd.Categorical(whole[name], values) for name, values in order.items()}
+    lines = whole.assign(**ordered).groupby(keys, observed=True).ngroup()
     several = len(experiments) > 1  # each then has a line for its name
     started = whole["experiment"].map(experiments.index) + 1
     whole = whole.assign(place=-lines - several * started)
@@ -105,18 +103,12 @@ def _by_scale(definition: str) -> tuple[int, str, str]:
 
 def _legend(fig: Any, whole: pd.DataFrame) -> None:
     """What the colours of the signs mean, where they occur."""
-    from matplotlib.lines import Line2D
-
     names = {SAME: "same sign as printed", OTHER: "other sign", NEITHER: "none printed"}
     colors = {_color(row) for _, row in whole.iterrows()}
-    handles = [
-        Line2D([], [], color=color, marker="o", ms=3, lw=1, label=name)
-        for color, name in names.items()
-        if color in colors
-    ]
+    looks = {name: Look(color, "o") for color, name in names.items() if color in colors}
     if whole["paper"].notna().any():
-        handles.append(Line2D([], [], ls="", marker="|", color="0", ms=6, label="the paper"))
-    fig.legend(handles=handles, loc="outside upper left", ncols=4, fontsize=6.5)
+        looks["the paper"] = Look("0", "|", "")
+    legend(fig, looks, fontsize=6.5)
 
 
 def _column(ax: Any, rows: pd.DataFrame, title: str, intervals: bool) -> None:

@@ -17,11 +17,12 @@ from flatlab.lab.figures.points import (
     Panel,
     correlation_above,
     draw_panels,
+    forest,
     groups_of,
     scales,
 )
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import lettered
+from flatlab.lab.figures.style import Look, lettered
 from flatlab.lab.tables.eligibility import FEWEST_RANKED
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.stats.estimate import Estimate, undefined
@@ -117,40 +118,28 @@ def _draw_others(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         _draw(fig, rest, figure)
 
 
-def _draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
+def _draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> Any:
     panels, looks = [*_panels(frame, figure)], OfFactors(frame, figure)
     across = figure["across"] or len(panels) // len(figure["rows"])
-    if not (figure["groups"] and figure["across"] is None):
-        draw_panels(fig, panels, looks, across, _finish)
-        return
+    if not figure["groups"] or figure["across"]:
+        return draw_panels(fig, panels, looks, across, _finish)
     left, right = fig.subfigures(1, 2, width_ratios=(across, 0.75))
     draw_panels(left, panels, looks, across, _finish)
-    axes = right.subplots(len(figure["rows"]), 1, sharex=True)
-    for place, (ax, row) in enumerate(zip(np.atleast_1d(axes), figure["rows"], strict=True)):
-        _taus_of_groups(ax, frame, row, figure, looks)
-        ax.set_title(lettered("abcdefgh"[len(panels) + place], "all (black), by group"), loc="left")
-
-
-def _taus_of_groups(
-    ax: Any, frame: pd.DataFrame, row: tuple[str, int], figure: Settings, looks: OfFactors
-) -> None:
-    """Tau with its interval over all networks and over each group, for each ordinate."""
-    of = (frame["row"] == "tau") & (frame["definition"] == row[0])
-    taus = frame[of & (frame["radius_index"] == row[1]) & (frame["networks"] > 0)]
-    groups = frame[(frame["row"] == "count") & (frame["group"] != "")].drop_duplicates("group")
-    keys = groups.set_index("group")[list(figure["groups"])]
-    places = {y: -number for number, y in enumerate(figure["columns"])}
-    for (y, group), each in taus.groupby(["ordinate", "group"], sort=False):
-        color, marker = looks.of(tuple(keys.loc[group])) if group else ("0.15", "D")
-        mine = [*dict.fromkeys(taus["group"])].index(group)
-        at = places[y] - 0.14 * (mine - (taus["group"].nunique() - 1) / 2)
-        ax.hlines(at, each["low"], each["high"], color=color, lw=0.9)
-        ax.plot(each["tau"], [at], color=color, marker=marker, ms=3.5, ls="")
-    ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
-    for y, place in places.items():
-        ax.text(-1, place + 0.42, label_of(figure, y), fontsize=6, va="top")
-    ax.set(xlim=(-1.05, 1.05), ylim=(0.5 - len(places), 0.5), yticks=[])
-    ax.set(xlabel=r"Kendall's $\tau$, 95 % interval", xticks=[-1, -0.5, 0, 0.5, 1])
+    axes = right.subplots(len(figure["rows"]), 1, squeeze=False).flat
+    groups = looks.counts[looks.counts["group"] != ""].set_index("group")[list(figure["groups"])]
+    colors = {group: Look(*looks.of(tuple(key))) for group, key in groups.iterrows()}
+    for place, (ax, row) in enumerate(zip(axes, figure["rows"], strict=True), len(panels)):
+        of_row = (frame[["definition", "radius_index"]] == [*row]).all(axis=1)
+        taus = frame[of_row & (frame["row"] == "tau") & (frame["networks"] > 0)]
+        rows = {
+            label_of(figure, y): [
+                (colors.get(group, Look("0.15", "D")), numbers)
+                for group, *numbers in part[["group", "tau", "low", "high"]].to_numpy()
+            ]
+            for y, part in taus.groupby("ordinate", sort=False)
+        }
+        forest(ax, rows, r"Kendall's $\tau$, 95 % interval")
+        ax.set_title(lettered("abcdefgh"[place], "all (black), by group"), loc="left")
 
 
 def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:

@@ -10,7 +10,15 @@ import numpy as np
 import pandas as pd
 
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import KINDS, ORDERED, Look, legend, letters
+from flatlab.lab.figures.style import (
+    KINDS,
+    ORDERED,
+    Look,
+    from_minus_one_to_one,
+    interval,
+    legend,
+    letters,
+)
 from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _bottleneck as bottleneck
@@ -104,8 +112,8 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     _intervals(axes[0], taus)
     looks = _lines(axes[1], frame[frame["panel"] == "share"])
     letters(axes)
-    names = {ALL: bottleneck.ESTIMANDS[ALL], SEEDS: KINDS["within"][2]}
-    legend(left, {names[n]: Look(*KINDS[kind][:2], "") for n, kind in ESTIMANDS.items()})
+    looks_of = {bottleneck.ESTIMANDS[ALL]: KINDS["pooled"][1], **dict([KINDS["within"]])}
+    legend(left, looks_of)
     legend(right, looks)
 
 
@@ -119,10 +127,8 @@ def _intervals(ax: Any, taus: pd.DataFrame) -> None:
         for _, _, layer in pairs:
             here = taus[(taus["group"] == group) & (taus["layer"] == layer)]
             for kind, shift in zip(ESTIMANDS.values(), (0.15, -0.15), strict=True):
-                color, marker, _ = KINDS[kind]
                 row = here[here["kind"] == kind]
-                ax.hlines(y + shift, row["low"], row["high"], color=color, lw=0.9)
-                ax.plot(row["value"], [y + shift], ms=3, **Look(color, marker, "").options)
+                interval(ax, row["value"], row["low"], row["high"], [y + shift], KINDS[kind][1])
             places.append(y)
             labels.append(layer)
             y -= 1
@@ -132,10 +138,8 @@ def _intervals(ax: Any, taus: pd.DataFrame) -> None:
         label.set_weight(
             "bold" if label.get_text() not in {*LAYERS.values(), "outputs"} else "normal"
         )
-    ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
-    ax.set(xlim=(-1.05, 1.05), ylim=(y + 0.8, 0.8), xlabel=r"Kendall's $\tau$")
-    ax.set_xticks([-1, -0.5, 0, 0.5, 1])
-    ax.grid(axis="x", lw=0.3, color="0.85")
+    from_minus_one_to_one(ax, r"Kendall's $\tau$, 95 % interval")
+    ax.set_ylim(y + 0.8, 0.8)
     ax.set_title(f"across {taus['networks'].max()} networks", loc="left")
 
 

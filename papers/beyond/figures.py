@@ -248,20 +248,17 @@ FIGURES = {
     "fig5": CustomFigure(
         JOINT,
         **COMPARED,
-        title="what measures say of the gap, by what varies",
+        title="what measures say of the test error, by what varies",
         caption=(
             "How many measures have a decided Kendall's τ with the test error in both grids, by "
-            "what varies between the networks. The second page of the PDF has every τ with its "
-            "95 % interval.",
+            "what varies between the networks.",
         ),
         details=(
             FIT,
-            "Second page: pale, under 25 networks; squares: "
-            "the sign is another than over all networks. The gap is test minus training "
-            "error. The mean over the factors is the granulated coefficient of Jiang et al. "
-            "(2020); the sign error of the gap that of Dziugaite et al. (2020), mean and worst "
-            "over pairs of levels. Intervals: jackknife over seeds. Networks first fit in their "
-            "first epoch with at most 1 % training error; the CSV has all of this for it too.",
+            "The mean over the factors is the granulated coefficient of Jiang et al. (2020). "
+            "Intervals: jackknife over seeds. The CSV also has the gap, the sign error of "
+            "Dziugaite et al. (2020), and all of this when networks first have at most 1 % "
+            "training error.",
         ),
         size_inches=(7.1, 2.8),
     ),

@@ -1,5 +1,7 @@
 """The paper macdonald2023 and its figures."""
 
+from itertools import product
+
 from flatlab.lab.figures import captions
 from flatlab.lab.plan import Curves, CustomFigure, Paper, Sweep
 from flatlab.lab.plan.declarations import Along
@@ -152,14 +154,6 @@ def at_the_end(grid: str, architecture: str, along: Along, line: str, *more: str
     )
 
 
-def by_rate(grid: str, architecture: str, *more: str) -> Sweep:
-    return at_the_end(grid, architecture, RATE, "batch_size", *more)
-
-
-def by_batch_size(grid: str, architecture: str) -> Sweep:
-    return at_the_end(grid, architecture, BATCH_SIZE, "lr")
-
-
 def regularizers(
     grid: str, architecture: str, normalization: str, quantities: tuple[str, ...], height: float
 ) -> Sweep:
@@ -185,13 +179,17 @@ IN_SIX_ROWS = (
     *("absolute_loss_gap", "hessian_lambda_max", "jacobian_norm"),
     *("gauss_newton_lambda_max", "train_loss", "test_accuracy"),
 )
-RATES, RATES_100 = "rates-grid", "rates-many-classes-grid"
+GRIDS = ("rates-grid", "rates-many-classes-grid")
+SWEPT = {
+    f"fig{12 + number}": at_the_end(grid, architecture, *axes)
+    for number, (axes, architecture, grid) in enumerate(
+        product(((RATE, "batch_size"), (BATCH_SIZE, "lr")), ("resnet", "vgg"), GRIDS)
+    )
+}
 EXTENDED = {
     f"fig{first + number}": regularizers(grid, architecture, norm, IN_SIX_ROWS, 9.0)
     for first, grid in ((20, "regularizers-grid"), (24, "regularizers-many-classes-grid"))
-    for number, (architecture, norm) in enumerate(
-        (architecture, norm) for architecture in NETWORKS for norm in ("none", "batch")
-    )
+    for number, (architecture, norm) in enumerate(product(NETWORKS, ("none", "batch")))
 }
 
 FIGURES = {
@@ -206,8 +204,8 @@ FIGURES = {
         caption=AT_THE_END,
         details=MEASURED,
     ),
-    "fig3": by_rate(RATES, "resnet", "accuracy_gap"),
-    "fig4": by_batch_size(RATES, "resnet"),
+    "fig3": at_the_end(GRIDS[0], "resnet", RATE, "batch_size", "accuracy_gap"),
+    "fig4": at_the_end(GRIDS[0], "resnet", BATCH_SIZE, "lr"),
     "fig5": regularizers("regularizers-grid", "resnet", "batch", IN_THREE_ROWS, 5.6),
     "fig6": smoothings("vgg", 0.08),
     "fig7": smoothings("vgg", 0.04),
@@ -215,14 +213,7 @@ FIGURES = {
     "fig9": smoothings("resnet", 0.08),
     "fig10": smoothings("resnet", 0.04),
     "fig11": smoothings("resnet", 0.02),
-    "fig12": by_rate(RATES, "resnet"),
-    "fig13": by_rate(RATES_100, "resnet"),
-    "fig14": by_rate(RATES, "vgg"),
-    "fig15": by_rate(RATES_100, "vgg"),
-    "fig16": by_batch_size(RATES, "resnet"),
-    "fig17": by_batch_size(RATES_100, "resnet"),
-    "fig18": by_batch_size(RATES, "vgg"),
-    "fig19": by_batch_size(RATES_100, "vgg"),
+    **SWEPT,
     **EXTENDED,
     "fig28": sgd(1 / 90, "first epoch"),
     "fig29": sgd(1.0, "90 epochs"),

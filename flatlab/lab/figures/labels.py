@@ -54,11 +54,11 @@ NAMES = {
 }
 """Sample sets, and what is of no single layer, in legends."""
 
-WITHOUT_UNITS = ("", "%", "loss", "coefficient", "points, or loss, as declared")
-"""Units that say nothing beside the name of a quantity."""
-
-UNITS = {"1": "no unit", "mixed": "mixed units", "ln": "nats"}
-"""Units in words."""
+UNITS = {
+    **dict.fromkeys(("", "%", "loss", "coefficient", "points, or loss, as declared"), ""),
+    **{"1": "no unit", "mixed": "mixed units", "ln": "nats"},
+}
+"""Units in words; empty where they say nothing beside the name of a quantity."""
 
 
 def label_of(figure: Mapping[str, Any], column: str) -> str:
@@ -70,8 +70,8 @@ def label_of(figure: Mapping[str, Any], column: str) -> str:
 def title_of(figure: Mapping[str, Any], column: str) -> str:
     """The label of a column with its units, if they say more: "MLS (output/input)"."""
     units = figure.get("units", {}).get(column, "")
-    shown = "" if units in WITHOUT_UNITS else f" ({UNITS.get(units, units).replace('^2', '²')})"
-    return label_of(figure, column) + shown
+    words = UNITS.get(units, units).replace("^2", "²")
+    return label_of(figure, column) + f" ({words})" * bool(words)
 
 
 def in_lines(label: str, width: int = 11) -> str:

@@ -64,12 +64,12 @@ BOUNDS = {
 HEADROOM = 0.75
 """The share of a panel's data range that is added above it, for the correlation."""
 
-KINDS: dict[Literal["pooled", "within", "adjusted"], tuple[str, str, str]] = {
-    "pooled": ("#222222", "o", "all networks"),
-    "within": ("#c05621", "D", "same setting"),
-    "adjusted": ("#2b7bba", "^", "adjusted for the training loss"),
+KINDS: dict[Literal["pooled", "within", "adjusted"], tuple[str, Look]] = {
+    "pooled": ("all networks", Look("#222222", "o", "")),
+    "within": ("same setting", Look("#c05621", "D", "")),
+    "adjusted": ("adjusted for the training loss", Look("#2b7bba", "^", "")),
 }
-"""Colour, marker and name of the kinds of correlation; the papers show the first."""
+"""Name and look of the kinds of correlation; the papers show the first."""
 
 OTHER_KINDS: tuple[Literal["within", "adjusted"], ...] = ("within", "adjusted")
 
@@ -176,6 +176,20 @@ def legend_of_settings(fig: Any, settings: Iterable[str]) -> None:
     title, names = without_common(list(looks))
     points = {names[name]: look._replace(dash="") for name, look in looks.items()}
     legend(fig, points, title=title, handletextpad=0.1)
+
+
+def interval(ax: Any, values: Any, low: Any, high: Any, y: Any, look: Look) -> None:
+    """Correlations as points at heights y, with their intervals."""
+    ax.hlines(y, low, high, color=look.color, lw=0.9)
+    ax.plot(values, y, ms=3, **look._replace(dash="").options)
+
+
+def from_minus_one_to_one(ax: Any, label: str) -> None:
+    """The horizontal axis of correlations, with a line at zero."""
+    ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
+    ax.set(xlim=(-1.05, 1.05), xlabel=label)
+    ax.set_xticks([-1, -0.5, 0, 0.5, 1], ["−1", "−0.5", "0", "0.5", "1"])
+    ax.grid(axis="x", lw=0.3, color="0.85")
 
 
 def counted(counts: pd.Series, noun: str) -> str:
