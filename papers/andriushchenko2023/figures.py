@@ -50,7 +50,7 @@ SHOWN: dict[str, Any] = {
     **RECIPES,
 }
 FITTED = (
-    "Each point is one network with a training error of at most 1 %: ResNets. Right: τ, with its "
+    "Each point is one ResNet with a training error of at most 1 %. Right: Kendall's τ with its "
     "95 % interval, over all and over each group. The second page of the PDF has SimpleViTs."
 )
 FILTERED = "With augmentation it takes longer training or wider networks to fit the training set."
@@ -282,7 +282,7 @@ FIGURES = {
         columns=tuple(ERRORS),
         **SHOWN,
         title="sharpness and errors of networks trained by twelve recipes",
-        caption=(FITTED, captions.TAU),
+        caption=FITTED,
         details=(
             captions.BETWEEN_NETWORKS,
             FILTERED,
@@ -295,7 +295,7 @@ FIGURES = {
         logarithmic=("lr",),
         **SHOWN,
         title="sharpness and the learning rate",
-        caption=(FITTED, "Each drew its largest learning rate at random.", captions.TAU),
+        caption=(FITTED, "Each drew its largest learning rate at random."),
         details=(captions.BETWEEN_NETWORKS, FILTERED),
     ),
     "fig7": DIAGONAL,

@@ -282,10 +282,11 @@ FIGURES = {
         through_training=True,
         title="compression and collapse of each layer through training",
         caption=(
-            "By units of the last hidden layer; cross-entropy and 10 classes, unless a column says "
-            "otherwise; learning rate 0.05. Five networks in a panel.",
+            "A row for each measure, a column for each width of the last hidden layer.",
             captions.OVER_SEEDS,
             captions.MARKS,
+            "Cross-entropy and 10 classes, unless a column says otherwise; learning rate 0.05. Five "
+            "networks in a panel.",
         ),
         details=(
             "Of the Jacobian A of a representation z of the input x, means over training samples: "
@@ -371,7 +372,7 @@ FIGURES = {
         looks=LAYERS,
         logarithmic=("mls", "sharpness_per_layer"),
         title="compression and the sharpness of each layer through training, perceptrons",
-        caption=("Learning rate 0.1, batch size 20.", captions.OVER_SEEDS, captions.MARKS),
+        caption=(captions.OVER_SEEDS, captions.MARKS, captions.CENTRAL),
         size_inches=(7.1, 2.9),
     ),
     "fig14": INVARIANT,

@@ -47,7 +47,7 @@ def trends(
         quantities=quantities,
         where=where,
         title=f"sharpness and compression at three {sweep}, {networks}",
-        caption=(fixed, captions.OVER_SEEDS, captions.MARKS),
+        caption=(captions.OVER_SEEDS, captions.MARKS, fixed),
         details=(captions.TRAINING_SAMPLES, *definitions, captions.BEGINS),
     )
 
@@ -61,7 +61,7 @@ def misclassified(*quantities: str) -> Curves:
         samples=("test", "misclassified"),
         line="samples",
         title="sharpness and compression on test samples and on misclassified ones, VGG",
-        caption=(captions.CENTRAL, captions.MISCLASSIFIED, captions.OVER_SEEDS, captions.MARKS),
+        caption=(captions.MISCLASSIFIED, captions.OVER_SEEDS, captions.MARKS, captions.CENTRAL),
         details=captions.MISCLASSIFIED_DETAILS,
     )
 
@@ -93,7 +93,7 @@ BOUNDS = Curves(
     },
     axes={"MLS and its bounds (output/input)": "linear", "the same, log axis": "logarithmic"},
     title="MLS and its bounds A to D, multilayer perceptrons",
-    caption=(captions.CENTRAL, captions.CHAIN_OF_BOUNDS, captions.OVER_SEEDS, captions.MARKS),
+    caption=(captions.CHAIN_OF_BOUNDS, captions.OVER_SEEDS, captions.MARKS, captions.CENTRAL),
     details="Means over fixed training samples (Eq. 59 of chen2026).",
     size_inches=(7.1, 3.4),
 )

@@ -69,9 +69,9 @@ def input_scales(activation: str, name: str) -> Curves:
         },
         title=f"sharpness and Jacobian norm at three input scales, {name}",
         caption=(
+            captions.OVER_SEEDS,
             "Full-batch gradient descent on inputs of three scales (the paper's caption says label "
             "smoothing).",
-            captions.OVER_SEEDS,
         ),
         details=(
             "The training samples are the first of the data set, or the first in a fixed random "
@@ -112,9 +112,9 @@ def smoothings(architecture: str, lr: float) -> Curves:
         named=("label_smoothing",),
         title=f"smoothed labels, {NETWORKS[architecture]}, learning rate {lr:g}",
         caption=(
+            captions.OVER_SEEDS,
             "Full-batch gradient descent. A network is shown as long as that of the same seed "
             "with unsmoothed labels was trained: until its accuracy was 99 %, or to the end.",
-            captions.OVER_SEEDS,
         ),
         details=(LESS_ENTROPY, SOFTMAXED),
         size_inches=(7.1, 3.4),
@@ -225,7 +225,7 @@ FIGURES = {
         caption=(
             "Eight points and the function that one network fitted to them, from a function of "
             "high or low frequency: the first seed that did not diverge. Above each panel: the "
-            "Jacobian norm. It is one of these:"
+            "Jacobian norm. It is one of as many as are counted here."
         ),
         details="The Jacobian norm is the largest slope over the eight points.",
         size_inches=(7.1, 4.4),

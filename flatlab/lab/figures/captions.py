@@ -9,9 +9,7 @@ LEARNING_RATES = "Batch size 20."
 BATCH_SIZES = "Learning rate 0.1."
 CENTRAL = "Learning rate 0.1, batch size 20."
 
-OVER_SEEDS = (
-    "Each thin line is one network, a bold one their median; an arrow: it leaves the panel."
-)
+OVER_SEEDS = "Each thin line is one network, a bold one their median; an arrow: a value outside."
 MARKS = "Dashed vertical: the mean training loss falls below 0.01."
 
 TRAINING_SAMPLES = "Sharpness and compression are means over fixed training samples."
