@@ -6,14 +6,13 @@ block, its supplement the matrix of all of them below a tree.
 Figures 5 and 6 have its colours of the papers, too.
 """
 
-import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from flatlab.lab.figures.labels import label_of
+from flatlab.lab.figures.labels import in_lines, label_of, two_digits
 from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import lettered
 from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS
@@ -98,11 +97,12 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         ax.set_xticks(np.arange(len(labels)) + 0.5, [str(n + 1) for n in range(len(labels))])
         ax.set_xlabel("below: all networks; above: same setting; white: undecided")
         ax.set_title(lettered("ab"[place], networks), loc="left", fontsize=8)
+    legend_of_papers(above)
     lines = []
     for number, (medoid, members) in enumerate(blocks.items()):
         others = [label_of(figure, name) for name in members if name != medoid]
-        told = f"{number + 1}  {label_of(figure, medoid)}: " + ", ".join(others)
-        lines.append(textwrap.fill(told, 160, break_long_words=False, subsequent_indent="    "))
+        told = f"{number + 1}  {label_of(figure, medoid)}: {', '.join(others) or 'no other'}"
+        lines.append(in_lines(told, 140).replace("\n", "\n    "))
     below.text(0.01, 0.98, "\n".join(lines), va="top", fontsize=SMALL, linespacing=1.5)
 
 
@@ -202,7 +202,8 @@ def _matrix(ax: Any, rows: pd.DataFrame, names: Mapping[str, str], printed: bool
     for kind, x, y, tau in rows.loc[filled, ["kind", "x", "y", "tau"]].itertuples(index=False):
         first, second = sorted((place[x], place[y]))
         taus[(second, first) if kind == joint.ALL else (first, second)] = tau
-    numbers = {"annot": printed, "fmt": ".2f", "annot_kws": {"fontsize": SMALL}}
+    words = [["" if np.isnan(tau) else two_digits(tau) for tau in row] for row in taus]
+    numbers = {"annot": words if printed else None, "fmt": "", "annot_kws": {"fontsize": SMALL}}
     options = {"xticklabels": False, "yticklabels": False, "cbar": False, **numbers}
     heatmap(taus, vmin=-1, vmax=1, cmap="RdBu_r", ax=ax, rasterized=not printed, **options)
     ax.plot([0, len(names)], [0, len(names)], color="0.6", lw=0.6)

@@ -54,8 +54,11 @@ NAMES = {
 }
 """Sample sets, and what is of no single layer, in legends."""
 
-WITHOUT_UNITS = ("", "1", "%", "mixed", "loss", "coefficient", "points, or loss, as declared")
-"""Units that say nothing beside the name of a quantity."""
+UNITS = {
+    **dict.fromkeys(("", "%", "loss", "coefficient", "points, or loss, as declared"), ""),
+    **{"1": "no unit", "mixed": "mixed units", "ln": "nats"},
+}
+"""Units in words; empty where they say nothing beside the name of a quantity."""
 
 
 def label_of(figure: Mapping[str, Any], column: str) -> str:
@@ -67,8 +70,8 @@ def label_of(figure: Mapping[str, Any], column: str) -> str:
 def title_of(figure: Mapping[str, Any], column: str) -> str:
     """The label of a column with its units, if they say more: "MLS (output/input)"."""
     units = figure.get("units", {}).get(column, "")
-    shown = "" if units in WITHOUT_UNITS else f" ({units.replace('^2', '²')})"
-    return label_of(figure, column) + shown
+    words = UNITS.get(units, units).replace("^2", "²")
+    return label_of(figure, column) + f" ({words})" * bool(words)
 
 
 def in_lines(label: str, width: int = 11) -> str:
@@ -166,7 +169,7 @@ def without_common(settings: Sequence[str]) -> tuple[str, dict[str, str]]:
     """
     parts = [setting.split(", ") for setting in settings]
     alike = {part for part in parts[0] if all(part in other for other in parts)} if parts else set()
-    if len(settings) < 2 or not alike:
+    if len(settings) < 2:
         return "", {setting: setting for setting in settings}
     rest = [[part for part in each if part not in alike] for each in parts]
     factors = {each[0].rpartition(" ")[0] for each in rest if len(each) == 1}
