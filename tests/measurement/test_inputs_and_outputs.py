@@ -77,7 +77,7 @@ def language():
     return Written(lambda net, tokens: net.head(mixed(net, tokens).movedim(0, 1)), **parts)
 
 
-def vectors(inner):
+def as_vectors(inner):
     """A network whose outputs are one vector of all positions, the classes side by side."""
     return Written(lambda net, x: net.inner(x).movedim(1, -1).flatten(1), inner=inner)
 
@@ -185,7 +185,7 @@ def test_outputs_at_positions_are_one_vector_of_all_of_them(family):
     how = {"loss": "half-mse"} | ({"flatness": ["traces"]} if family == "flatness" else {})
     vectors = F.one_hot(y, 4).double().flatten(1)
     ours = measured(family, model, x, y, **how)
-    other = measured(family, vectors(model), x, vectors, **how)
+    other = measured(family, as_vectors(model), x, vectors, **how)
     if family == "flatness":  # the loss is the mean over the nine positions
         assert float(ours["hessian_trace"]) == pytest.approx(float(other["hessian_trace"]) / 9)
         return
