@@ -91,12 +91,12 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     ax = fig.subplots()
     sides = np.sign(rows["low"].clip(lower=0) + rows["high"].clip(upper=0))
     signs = rows.assign(side=sides).pivot_table("side", ["varies", "measure"], "grid", fill_value=0)
-    agree = (signs.min(axis=1) * signs.max(axis=1)).groupby("varies")
+    agree = signs.min(axis=1) * signs.max(axis=1)
     for way, color in ((1, "#0173b2"), (-1, "#d55e00")):
-        counts = [int((agree.get_group(kind) == way).sum()) for kind in kinds]
+        counts = (agree == way).groupby("varies").sum().reindex(kinds, fill_value=0)
         bars = ax.barh([-n for n in range(len(kinds))], np.multiply(way, counts), color=color)
         ax.bar_label(bars, [str(count or "") for count in counts], padding=3)
-    every = agree.size().max()
+    every = agree.groupby("varies").size().max()
     ax.axvline(0, color="0.3", lw=0.7)
     ax.set_yticks([-n for n in range(len(kinds))], [TITLES[k].replace("\n", " ") for k in kinds])
     ax.set(xlim=(-every, every), xlabel=f"measures, of {every}")

@@ -229,13 +229,13 @@ FIGURES = {
         caption=(
             "Kendall's τ of measures, one of each block that orders networks alike. Below the "
             "diagonal: over all networks; above: same setting. White: the simultaneous 95 % "
-            "interval includes 0. The second page of the PDF has all measures.",
+            "interval includes 0.",
         ),
         details=(
             FIT,
-            "Measures are ordered by average linkage of 1 − |τ| over all networks. Within "
-            "settings, only the seed varies. Intervals: jackknife over seeds, Šidák over all cells "
-            "of a panel. The CSV has larger radii of sharpness too.",
+            "The second page of the PDF has all measures. They are ordered by average linkage of "
+            "1 − |τ| over all networks. Within settings, only the seed varies. Intervals: "
+            "jackknife over seeds, Šidák over all cells of a panel. The CSV has larger radii.",
         ),
         size_inches=(7.1, 5.0),
     ),

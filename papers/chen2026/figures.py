@@ -106,8 +106,7 @@ SENSITIVITY = Pairs(
     title="local sensitivity against its bounds",
     caption=(
         captions.AT_THE_END,
-        "The line marks a bound that equals its value. Pearson's correlation over all networks "
-        "with its 95 % interval, and of the same setting.",
+        "On the line a bound equals its value. Pearson's correlation with its 95 % interval.",
     ),
     details=(
         "Bounds use the largest singular value of a kernel's matrix; they are theorems for "
