@@ -23,7 +23,7 @@ from flatlab.core.text import table
 from flatlab.derivatives.checks.derivative_check import BATCH, SAMPLES
 from flatlab.derivatives.checks.isolation import is_finite, preserving_state
 from flatlab.derivatives.per_sample.memory import accuracy_of, available, held_by_one
-from flatlab.derivatives.per_sample.probe import Findings, run
+from flatlab.derivatives.per_sample.probe import Findings, graph_of, run
 from flatlab.inputs.arguments import Arguments, documented, separated
 from flatlab.inputs.loss_forms import Function
 from flatlab.inputs.losses import options_known, with_options
@@ -136,7 +136,8 @@ def measure(
         fixed |= {"budget": budget, "progress": progress}
         known = {} if starts is None else starts
         with only(ready.model, how.parameters):
-            _forget(known, (loss, repr(sorted(arguments.items()))), unwrapped(model), ready)
+            if starts is not None:
+                _forget(starts, (loss, repr(sorted(arguments.items()))), unwrapped(model), ready)
             report = _report(ready, names, chosen, fixed, known)
     if ready.held:
         report = report.assign_attrs(held_fixed=ready.held)
@@ -165,7 +166,10 @@ def _forget(starts: dict[str, Any], asked: tuple[Any, ...], model: nn.Module, re
     samples = [t.detach() for t in (ready.samples.inputs, ready.samples.given) if t is not None]
     numbers = [(t.shape, t.dtype, float(t.nan_to_num().double().sum())) for t in samples]
     few = samples[0][:SAMPLES].cpu().numpy().tobytes()
-    made_of = [*asked, *modules, *of_tensors, *numbers, few]
+    outputs = run(ready.model, ready.samples.inputs[:2])
+    graph = graph_of(outputs)[1].items() if outputs.requires_grad else ()
+    operations = [(type(node), name) for node, name in graph]
+    made_of = [*asked, *modules, *operations, *of_tensors, *numbers, few]
     if starts.get(MADE_OF) != made_of:
         starts.clear()
         starts[MADE_OF] = made_of

@@ -308,19 +308,19 @@ VIEWS = ("CloneBackward0", "ViewBackward0", "UnsafeViewBackward0")
 """Nodes of the graph that change neither the numbers nor their order."""
 
 
-def graph_of(outputs: Tensor) -> tuple[Counter[int], set[str]]:
-    """How often the outputs' computation uses each leaf, by identity; names of its operations."""
+def graph_of(outputs: Tensor) -> tuple[Counter[int], dict[Node, str]]:
+    """How often the outputs' computation uses each leaf, by identity; its operations, by name."""
     uses: Counter[int] = Counter()
     todo = [get_gradient_edge(outputs).node]
-    seen: set[Node] = set(todo)
+    seen = {todo[0]: todo[0].name()}
     while todo:
         for node, _ in todo.pop().next_functions:
             if (leaf := _leaf_at(node)) is not None:
                 uses[id(leaf)] += 1
             elif node is not None and node not in seen:
-                seen.add(node)
+                seen[node] = node.name()
                 todo.append(node)
-    return uses, {node.name() for node in seen}
+    return uses, seen
 
 
 def _leaf_at(node: Node | None) -> Tensor | None:
