@@ -4,13 +4,7 @@ import pytest
 
 from flatlab.core import store
 from flatlab.lab import plan
-from flatlab.lab.jobs.bodies import (
-    check_data,
-    check_hyperparameters,
-    check_weights,
-    of_rule,
-    train,
-)
+from flatlab.lab.jobs.bodies import check_data, check_hyperparameters, check_weights, of_rule, train
 
 GRID = {"network": "lenet5", "data": "cifar10"}
 
