@@ -285,8 +285,7 @@ FIGURES = {
             "A row for each measure, a column for each width of the last hidden layer.",
             captions.OVER_SEEDS,
             captions.MARKS,
-            "Cross-entropy and 10 classes, unless a column says otherwise; learning rate 0.05. Five "
-            "networks in a panel.",
+            "Cross-entropy and 10 classes, unless a column says otherwise; learning rate 0.05.",
         ),
         details=(
             "Of the Jacobian A of a representation z of the input x, means over training samples: "
@@ -341,7 +340,7 @@ FIGURES = {
             "interpolate.",
         ),
         details=(
-            "Darker: smaller batches. Intervals: jackknife over batch sizes, whose networks are "
+            "Intervals: jackknife over batch sizes, whose networks are "
             "left out together, on Fisher's z. At equal epochs each network is taken where it has "
             "seen as many samples as those of the smallest batches at the end.",
         ),
