@@ -285,7 +285,8 @@ FIGURES = {
             "A row for each measure, a column for each width of the last hidden layer.",
             captions.OVER_SEEDS,
             captions.MARKS,
-            "Cross-entropy and 10 classes, unless a column says otherwise; learning rate 0.05.",
+            "Cross-entropy and 10 classes, unless a column says otherwise; learning rate 0.05. "
+            "Five networks in a panel.",
         ),
         details=(
             "Of the Jacobian A of a representation z of the input x, means over training samples: "

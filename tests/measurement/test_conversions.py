@@ -95,6 +95,9 @@ CLASSES = {
     "column": LABELS[:, None],
     "column of floats": LABELS[:, None].float(),
     "uint16": LABELS.numpy().astype(np.uint16),
+    "int16": LABELS.short(),
+    "bytes": LABELS.byte().numpy(),
+    "list": LABELS.tolist(),
     "one-hot": ROWS,
     "one-hot floats": ROWS.float(),
     "one-hot booleans": ROWS.bool(),
@@ -120,6 +123,7 @@ CASES = {  # network, inputs, targets, loss; and the loss by hand with its targe
     "function of one-hot": (mlp(), X, ROWS, brier, brier, ROWS),
     "function of one-hot floats": (mlp(), X, ROWS.float(), brier, brier, ROWS),
     "function of a column": (mlp(), X, LABELS[:, None], of_column, of_column, LABELS[:, None]),
+    "several labels": (mlp(), X, ROWS.roll(1, 1) + ROWS, binary, binary, ROWS.roll(1, 1) + ROWS),
     "function of a number": (mlp(1), X, WHOLE, number, number, WHOLE),
     "masks": (conv(1), PIXELS, MASKS, HALF, half, MASKS),
     "masks without channel": (conv(1), PIXELS, MASKS[:, 0].bool(), HALF, half, MASKS),
@@ -165,7 +169,7 @@ def by_hand(model, inputs, loss, targets):
         return loss(torch.func.functional_call(double, state, args, named), targets)
 
     start = torch.cat([p.detach().flatten() for p in theta])
-    hessian = torch.autograd.functional.hessian(value, start)
+    hessian = torch.autograd.functional.hessian(value, start, vectorize=True)
     return float(value(start)), float(torch.linalg.eigvalsh(hessian)[-1])
 
 

@@ -77,7 +77,7 @@ for line in sys.stdin if len(sys.argv) == 1 else ():  # a process for each, that
 @pytest.mark.parametrize(
     ("mode", "fewest", "seconds", "longest"),
     [
-        ("batched", 4, 4, 0.5),
+        ("batched", 3, 2, 0.4),
         pytest.param("loop", 2, 2, 0.6, marks=pytest.mark.long),
         pytest.param("batched", 20, 30, 1.0, marks=pytest.mark.long),
         pytest.param("loop", 20, 30, 1.0, marks=pytest.mark.long),
