@@ -4,6 +4,7 @@ Of several experiments, the picture shows the first, and its supplement the othe
 have groups, a last column has the tau of each group.
 """
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -101,24 +102,11 @@ def definition_in_words(name: str) -> str:
     return f"{cases[case]} {norms[norm]}, {scales.get(scale, scale)}"
 
 
-def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
-    """A row per definition and radius, a column per ordinate; the first experiment."""
-    first, *_ = dict.fromkeys(frame["experiment"])
-    _draw(fig, frame[frame["experiment"] == first], figure)
-
-
-def supplement(figure: Settings) -> tuple[Callable[..., None], tuple[float, float]] | None:
-    """What draws the second page, and its size."""
-    return (_draw_others, figure["size_inches"]) if len(figure["experiments"]) > 1 else None
-
-
-def _draw_others(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
-    first, *_ = dict.fromkeys(frame["experiment"])
-    if len(rest := frame[frame["experiment"] != first]):
-        _draw(fig, rest, figure)
-
-
-def _draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> Any:
+def draw(fig: Any, frame: pd.DataFrame, figure: Settings, others: bool = False) -> Any:
+    """A row per definition and radius, a column per ordinate; the first experiment, or others."""
+    of_first = frame["experiment"] == frame["experiment"].iloc[0]
+    if (frame := frame[of_first != others]).empty:
+        return None
     panels, looks = [*_panels(frame, figure)], OfFactors(frame, figure)
     across = figure["across"] or len(panels) // len(figure["rows"])
     if not figure["groups"] or figure["across"]:
@@ -142,6 +130,12 @@ def _draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> Any:
         ax.set_title(lettered("abcdefgh"[place], "all (black), by group"), loc="left")
 
 
+def supplement(figure: Settings) -> tuple[Callable[..., Any], tuple[float, float]] | None:
+    """What draws the second page, and its size."""
+    others = functools.partial(draw, others=True)
+    return (others, figure["size_inches"]) if len(figure["experiments"]) > 1 else None
+
+
 def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
     place = ["experiment", "ordinate", "definition", "radius_index"]
     columns = [*itertools.product(dict.fromkeys(frame["experiment"]), figure["columns"])]
@@ -153,15 +147,12 @@ def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
         radius = ", ".join([*rest, rf"$\rho$ = {numbers['radius']:g}"])
         first = (definition, index) == tuple(figure["rows"][0]) and y == figure["columns"][0]
         counts = frame[(frame["experiment"] == experiment) & (frame["row"] == "count")].iloc[0]
-        inside = taus["tau"][taus["group"] != ""].dropna()
-        ends = [f"{end:.2f}".replace("-", "−") for end in (inside.min(), inside.max())]
         yield Panel(
             points,
             (f"{case}, {scale}\n{radius}", label_of(figure, y)),
             numbers,
             "tau",
             heading=f"{experiment}: {counts['networks']:.0f} of {counts['of']:.0f}" * first,
-            remark=f"groups {ends[0]} to {ends[1]}" * (len(inside) > 1 and bool(figure["across"])),
             logarithmic=("x", "y") if y in figure["logarithmic"] else ("x",),
         )
 

@@ -54,8 +54,8 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         chosen = here[here["batch_size"] == size]
         color = ORDERED[place * len(ORDERED) // len(sizes)]
         axes[0].plot(chosen["value"], chosen["other"], "o", ms=2.5, color=color, mew=0)
-    axes[0].set(xlabel=r"$\sqrt{S}$", ylabel="MLS")
-    axes[0].set_title("equal iterations", loc="left")
+    axes[0].set(xlabel=r"$\sqrt{S}$ (output/parameter)", ylabel="MLS (output/input)")
+    axes[0].set_title("equal iterations; darker: smaller batches", loc="left")
     rhos = frame[frame["row"] == "rho"].set_index(["x", "y", "equal"])[["value", "low", "high"]]
     for x, ax in zip((SHARPNESS, MLS), axes[1:], strict=True):
         rows = {

@@ -9,16 +9,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from flatlab.lab.figures import style
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import (
-    KINDS,
-    ORDERED,
-    Look,
-    from_minus_one_to_one,
-    interval,
-    legend,
-    letters,
-)
+from flatlab.lab.figures.style import KINDS, ORDERED, Look, legend, letters
 from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _bottleneck as bottleneck
@@ -128,7 +121,9 @@ def _intervals(ax: Any, taus: pd.DataFrame) -> None:
             here = taus[(taus["group"] == group) & (taus["layer"] == layer)]
             for kind, shift in zip(ESTIMANDS.values(), (0.15, -0.15), strict=True):
                 row = here[here["kind"] == kind]
-                interval(ax, row["value"], row["low"], row["high"], [y + shift], KINDS[kind][1])
+                style.interval(
+                    ax, row["value"], row["low"], row["high"], [y + shift], KINDS[kind][1]
+                )
             places.append(y)
             labels.append(layer)
             y -= 1
@@ -138,7 +133,7 @@ def _intervals(ax: Any, taus: pd.DataFrame) -> None:
         label.set_weight(
             "bold" if label.get_text() not in {*LAYERS.values(), "outputs"} else "normal"
         )
-    from_minus_one_to_one(ax, r"Kendall's $\tau$, 95 % interval")
+    style.from_minus_one_to_one(ax, r"Kendall's $\tau$, 95 % interval")
     ax.set_ylim(y + 0.8, 0.8)
     ax.set_title(f"across {taus['networks'].max()} networks", loc="left")
 

@@ -341,7 +341,7 @@ FIGURES = {
             "interpolate.",
         ),
         details=(
-            "Darker: smaller batches. Intervals: jackknife over batch sizes, whose networks are "
+            "Intervals: jackknife over batch sizes, whose networks are "
             "left out together, on Fisher's z. At equal epochs each network is taken where it has "
             "seen as many samples as those of the smallest batches at the end.",
         ),

@@ -69,9 +69,13 @@ def label_of(figure: Mapping[str, Any], column: str) -> str:
 
 def title_of(figure: Mapping[str, Any], column: str) -> str:
     """The label of a column with its units, if they say more: "MLS (output/input)"."""
-    units = figure.get("units", {}).get(column, "")
+    return with_units(label_of(figure, column), figure.get("units", {}).get(column, ""))
+
+
+def with_units(name: str, units: str) -> str:
+    """A name with its units, if they say more; these alone, if there is no name."""
     words = UNITS.get(units, units).replace("^2", "²")
-    return label_of(figure, column) + f" ({words})" * bool(words)
+    return f"{name} ({words})" if name and words else name or words
 
 
 def in_lines(label: str, width: int = 11) -> str:

@@ -29,7 +29,6 @@ class Panel(NamedTuple):
     kind: of the correlation, "rho" or "tau".
     others: correlations of other kinds, which are printed if their sign is another.
     heading: above the correlation.
-    remark: below it.
     logarithmic: the axes that are, "x" and "y".
     equality: whether a line marks equal numbers.
     """
@@ -40,7 +39,6 @@ class Panel(NamedTuple):
     kind: str
     others: Mapping[str, float] = MappingProxyType({})
     heading: str = ""
-    remark: str = ""
     logarithmic: tuple[str, ...] = ()
     equality: bool = False
 
@@ -164,13 +162,12 @@ def _line(ax: Any, panel: Panel, dash: str) -> None:
 
 
 def correlation_above(ax: Any, panel: Panel, narrow: bool) -> None:
-    """The titles of the axes, and the correlation above the panel, with a remark."""
+    """The titles of the axes, and the correlation above the panel."""
     x_title, y_title = panel.titles
     ax.set_xlabel(x_title, fontsize=6.0 if narrow and "\n" in x_title else 6.5)
     ax.set_ylabel(y_title)
     text = panel.correlation if narrow else panel.correlation.replace("\n", " ", 1)
-    remark = panel.remark and f"{'in' if narrow else 'within'} {panel.remark}"
-    ax.set_title("\n".join(filter(None, [panel.heading, text, remark])), loc="left")
+    ax.set_title("\n".join(filter(None, [panel.heading, text])), loc="left")
 
 
 def scales(ax: Any, panel: Panel, positive: bool, ticks: int = 3) -> None:
@@ -199,7 +196,7 @@ def scales(ax: Any, panel: Panel, positive: bool, ticks: int = 3) -> None:
 def forest(ax: Any, rows: Mapping[str, Sequence[tuple[style.Look, Any]]], label: str) -> None:
     """Correlations with the ends of their intervals, below each other under the name of a row."""
     for place, (name, correlations) in enumerate(rows.items()):
-        ax.text(-1, 0.2 - place, name, fontsize=6)
+        ax.text(-1, 0.24 - place, name, fontsize=6)
         for number, (look, (value, low, high)) in enumerate(correlations):
             style.interval(ax, [value], low, high, [0.1 - place - 0.2 * number], look)
     style.from_minus_one_to_one(ax, label)

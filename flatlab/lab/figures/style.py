@@ -334,8 +334,7 @@ def of_medians(ax: Any, medians: pd.Series) -> None:
     span(ax, medians, factor=1.5)
     low, high = ax.get_ylim()
     if high < 300 * low:  # there would be only one or two powers of ten
-        ax.yaxis.set_major_locator(
-            LogLocator(subs=(1, 2, 5) if high > 8 * low else (1, 1.5, 2, 3, 5, 7))
-        )
+        subs = (1, 2, 5) if high > 8 * low else (1, 1.5, 2, 3, 5, 7)
+        ax.yaxis.set_major_locator(LogLocator(subs=subs))
         ax.yaxis.set_major_formatter("{x:g}")
         ax.yaxis.set_minor_formatter(NullFormatter())

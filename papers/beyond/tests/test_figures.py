@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 import xarray as xr
 from matplotlib.figure import Figure
-from PIL import Image
 from scipy.stats import kendalltau
 
 from flatlab.lab import plan
@@ -300,14 +299,6 @@ def test_the_picture_is_as_wide_as_a_page_and_nothing_is_too_small(key, shown):
     else:
         assert sum(len(ax.lines) for ax in fig.axes) > 8
     assert figures.make(settings, none)["png"]
-
-
-@pytest.mark.more
-def test_two_pictures_of_the_same_tables_are_the_same(shown):
-    one, other = (figures.make(SETTINGS["fig9"], shown["fig9"][0]) for _ in range(2))
-    assert one == other
-    with Image.open(io.BytesIO(one["png"])) as picture:
-        assert picture.width == 2130
 
 
 @pytest.mark.parametrize(
