@@ -49,7 +49,10 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     for place, (label, column) in enumerate(NORMS.values()):
         x = [layer + width * (place - (len(NORMS) - 1) / 2) for layer in range(len(rows))]
         bars = ax.bar(x, 100 * rows[column], width, label=label, color=COLORS[place])
-        known = [f"{100 * share:.0f}" if share == share else "?" for share in rows[column]]
+        known = [
+            f"{100 * share:.1f}".removesuffix(".0") if share == share else "?"
+            for share in rows[column]
+        ]
         ax.bar_label(bars, known, padding=1, fontsize=6)
     names = [f"{name}\n{SHARED[bool(shared[name])]}" for name in rows["layer"]]
     ax.set_xticks(range(len(rows)), names)

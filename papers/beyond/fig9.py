@@ -155,9 +155,9 @@ def _lines(ax: Any, shares: pd.DataFrame) -> dict[str, Look]:
         ax.plot(x[shown], y[shown], color=color, marker="o", ms=2.5, ls="")
         ax.plot(x[~shown], y[~shown], color=color, marker=7, ms=5, ls="")  # an arrow down
     ax.axhline(0, color="0.6", lw=0.7, zorder=0.5)
-    ax.set_xticks(range(len(layers)), [layer.replace("input of ", "") for layer in layers])
+    ax.set_xticks(range(len(layers)), layers)
     ax.set(ylim=(LOWEST, 0.8), ylabel="share of the spread within a class: median, quartiles")
-    ax.set_xlabel("input of")
+    ax.set_xlabel("representation")
     ax.grid(axis="y", lw=0.3, color="0.85")
     ax.set_title("explained by a linear map", loc="left")
     looks = {f"{units:.0f} units": Look(color, "o") for units, color in widths.items()}
