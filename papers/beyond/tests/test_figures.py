@@ -123,7 +123,15 @@ def test_the_matrix_has_taus_with_wider_intervals_than_alone(tables):
     assert frame[["networks", "dropped"]].drop_duplicates().values.tolist() == [[190, 2]]
 
 
-@pytest.mark.more
+@pytest.fixture
+def few_measures(monkeypatch):
+    """All 82 with jackknifes take long."""
+    chosen = ("g", "mls", "root_sharpness", "hessian_lambda_max", "average-standard-l2")
+    monkeypatch.setattr(joint, "PICTURED", {name: joint.PICTURED[name] for name in chosen})
+    monkeypatch.setattr(joint, "FURTHER", {})
+
+
+@pytest.mark.usefixtures("few_measures")
 def test_changes_of_sign_are_those_of_decided_coefficients(tables):
     both = fig5.frame({}, ResultTables({GRIDS[0]: tables[GRIDS[0]]}))
     frame = both[both["at"] == fig5.END]
@@ -144,7 +152,7 @@ def test_changes_of_sign_are_those_of_decided_coefficients(tables):
     assert of_rates == pytest.approx((1 - of_g.loc["lr", "tau"]) / 2, abs=0.01)
 
 
-@pytest.mark.more
+@pytest.mark.usefixtures("few_measures")
 def test_what_networks_say_when_they_first_fit_is_in_the_csv():
     made = table(changes=dict.fromkeys(("mls", "error_gap"), Made(seed=1, longer=1.0)))
     made["mls"] = made["mls"].where(made["checkpoint"] == made["checkpoint"].max(), -made["mls"])

@@ -23,15 +23,10 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PHONE, DESK = 390, 1280
 SHOWN = [
     "index",
-    "how-do-i",
     "measures",
-    "measures/hessian",
-    "command-line",
     "generated/tutorials/plot_1_which_sharpness",
-    "generated/api/flatlab.measure",
     "figures/gallery",
     "figures/scoreboard",
-    "figures/invariances",
     "figures/chen2026_figH9",
 ]
 
