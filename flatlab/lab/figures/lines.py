@@ -48,9 +48,10 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         return legend(fig, whole)
     for ax, known in zip(every[-1], entries, strict=True):
         below = offset_copy(ax.transAxes, ax.figure, y=-28, units="points")
-        place = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": below}
+        there: dict[str, Any] = {"bbox_to_anchor": (0, 0), "bbox_transform": below}
         known = {in_lines(name, 24): look for name, look in known.items()}
-        ax.legend(handles=handles_of(known), borderaxespad=0, fontsize=6.5, **place)
+        handles = handles_of(known)
+        ax.legend(handles=handles, loc="upper left", borderaxespad=0, fontsize=6.5, **there)
 
 
 def _lines_of(
