@@ -130,9 +130,7 @@ def _intervals(ax: Any, taus: pd.DataFrame) -> None:
         y -= 0.3
     ax.set_yticks(places, labels, fontsize=6.5)
     for label in ax.get_yticklabels():
-        label.set_weight(
-            "bold" if label.get_text() not in {*LAYERS.values(), "outputs"} else "normal"
-        )
+        label.set_weight("bold" if "\n" in label.get_text() else "normal")  # a heading
     style.from_minus_one_to_one(ax, r"Kendall's $\tau$, 95 % interval")
     ax.set_ylim(y + 0.8, 0.8)
     ax.set_title(f"across {taus['networks'].max()} networks", loc="left")
