@@ -51,7 +51,7 @@ SHOWN: dict[str, Any] = {
 }
 FITTED = (
     "Each point is one ResNet with a training error of at most 1 %. Right: Kendall's τ with its "
-    "95 % interval, over all and over each group. The second page of the PDF has SimpleViTs."
+    "95 % interval, over all and by group. The second page has SimpleViTs."
 )
 FILTERED = "With augmentation it takes longer training or wider networks to fit the training set."
 
@@ -295,8 +295,8 @@ FIGURES = {
         logarithmic=("lr",),
         **SHOWN,
         title="sharpness and the learning rate",
-        caption=(FITTED, "Each drew its largest learning rate at random."),
-        details=(captions.BETWEEN_NETWORKS, FILTERED),
+        caption=FITTED,
+        details=("The rate is drawn at random.", captions.BETWEEN_NETWORKS, FILTERED),
     ),
     "fig7": DIAGONAL,
     "table3": ranks("recipes-grid", "ResNets", TABLE3),

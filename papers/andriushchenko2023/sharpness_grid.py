@@ -149,7 +149,7 @@ def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
         counts = frame[(frame["experiment"] == experiment) & (frame["row"] == "count")].iloc[0]
         yield Panel(
             points,
-            (f"{case}, {scale}\n{radius}", label_of(figure, y)),
+            (f"{case}, {scale} (loss)\n{radius}", label_of(figure, y)),
             numbers,
             "tau",
             heading=f"{experiment}: {counts['networks']:.0f} of {counts['of']:.0f}" * first,

@@ -49,14 +49,17 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     for place, (label, column) in enumerate(NORMS.values()):
         x = [layer + width * (place - (len(NORMS) - 1) / 2) for layer in range(len(rows))]
         bars = ax.bar(x, 100 * rows[column], width, label=label, color=COLORS[place])
-        known = [f"{100 * share:.0f}" if share == share else "?" for share in rows[column]]
+        known = [
+            f"{100 * share:.1f}".removesuffix(".0") if share == share else "?"
+            for share in rows[column]
+        ]
         ax.bar_label(bars, known, padding=1, fontsize=6)
     names = [f"{name}\n{SHARED[bool(shared[name])]}" for name in rows["layer"]]
     ax.set_xticks(range(len(rows)), names)
     ax.set(ylim=(0, 108), ylabel="fails for samples (%)")
     ax.set_title("the inequality of linear stability, at the end of training", loc="left")
-    place = {"loc": "outside upper left", "ncols": len(NORMS), "alignment": "left"}
-    fig.legend(title="norm of the weights of a layer", **place)
+    title = "norm of the weights of a layer"
+    fig.legend(title=title, loc="outside upper left", ncols=len(NORMS), alignment="left")
 
 
 def supplement(figure: Settings) -> tuple[Callable[..., None], tuple[float, float]]:
@@ -67,7 +70,7 @@ def supplement(figure: Settings) -> tuple[Callable[..., None], tuple[float, floa
 def draw_curves(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """One panel per layer, all with the same vertical axis."""
     shared = frame[frame["row"] == "shared"].set_index("layer")["mean"]
-    panels = {layer: f"{layer}, {SHARED[bool(flag)]}" for layer, flag in shared.items()}
+    panels = {str(layer): f"{layer}, {SHARED[bool(flag)]}" for layer, flag in shared.items()}
     columns = 4 if len(panels) > 6 else 3
     curves = frame[frame["row"].isin(["curve", "window"])]
     options: dict[str, Any] = {"columns": columns, "logarithmic": panels, "shared": True}

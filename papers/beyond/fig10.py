@@ -50,7 +50,8 @@ def _numbers(rho: Estimate) -> list[float]:
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A panel per quantity, in it a line per setting and reading."""
     axes = fig.subplots(1, len(WORDS))
-    numbers = frame.set_index(["quantity", "lr", "batch_size", "reading"])[["rho", "low", "high"]]
+    keys = ["quantity", "lr", "batch_size", "reading"]
+    numbers: Any = frame.set_index(keys)[["rho", "low", "high"]]
     for word, ax in zip(WORDS, axes, strict=True):
         rows = {
             f"rate {lr:g}, batches of {size}": [

@@ -56,13 +56,14 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         axes[0].plot(chosen["value"], chosen["other"], "o", ms=2.5, color=color, mew=0)
     axes[0].set(xlabel=r"$\sqrt{S}$ (output/parameter)", ylabel="MLS (output/input)")
     axes[0].set_title("equal iterations; darker: smaller batches", loc="left")
-    rhos = frame[frame["row"] == "rho"].set_index(["x", "y", "equal"])[["value", "low", "high"]]
+    rows = frame[frame["row"] == "rho"].set_index(["x", "y", "equal"])
+    rhos: Any = rows[["value", "low", "high"]]
     for x, ax in zip((SHARPNESS, MLS), axes[1:], strict=True):
-        rows = {
+        lines = {
             OTHERS[y]: [(look, rhos.loc[x, y, equal]) for equal, look in LOOKS.items()]
             for y in rhos.loc[x].index.unique("y")
         }
-        forest(ax, rows, r"Pearson's $\rho$, 95 % interval")
+        forest(ax, lines, r"Pearson's $\rho$, 95 % interval")
         ax.set_title(r"with $\sqrt{S}$" if x == SHARPNESS else "with MLS", loc="left")
     letters(list(axes))
     legend(fig, {EQUAL[equal]: look for equal, look in LOOKS.items()})

@@ -141,25 +141,13 @@ def draw_all(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     axes = fig.subplots(max(len(shown), 1), 1, squeeze=False)[:, 0]
     for place, ((grid, here), ax) in enumerate(zip(shown.items(), axes, strict=False)):
         _matrix(ax, here, labels)
-        ax.set_title(lettered("ab"[place], _heading(grid, here)), loc="left", fontsize=8)
+        networks = f"{joint.NETWORKS[grid]}: {here['networks'].iloc[0]} networks"
+        ax.set_title(lettered("ab"[place], networks), loc="left", fontsize=8)
         if not place:
             bar = fig.colorbar(ax.collections[0], ax=axes, shrink=0.3, aspect=30, pad=0.01)
             bar.set_label(r"Kendall's $\tau$", fontsize=7)
             bar.ax.tick_params(labelsize=SMALL)
     legend_of_papers(fig, Patch(facecolor="white", edgecolor="0.4", label="undecided"))
-
-
-def _heading(grid: str, rows: pd.DataFrame) -> str:
-    fit, dropped = rows["networks"].iloc[0], rows["dropped"].iloc[0]
-    missing = dict(zip(rows["x"], rows["missing_x"], strict=True))
-    missing |= dict(zip(rows["y"], rows["missing_y"], strict=True))
-    some = [count for count in missing.values() if count]
-    counted = f"{fit} of {fit + dropped} networks fit" if dropped else f"{fit} networks"
-    words = f"{joint.NETWORKS[grid]}: {counted}"
-    least = f"{min(some)}-{max(some)}" if len({*some}) > 1 else f"{some[0] if some else 0}"
-    return words + (
-        f"; {len(some)} of {len(missing)} measures missing in {least} of them" if some else ""
-    )
 
 
 def _clusters(rows: pd.DataFrame) -> tuple[np.ndarray, list[str], pd.DataFrame]:

@@ -130,9 +130,7 @@ def _intervals(ax: Any, taus: pd.DataFrame) -> None:
         y -= 0.3
     ax.set_yticks(places, labels, fontsize=6.5)
     for label in ax.get_yticklabels():
-        label.set_weight(
-            "bold" if label.get_text() not in {*LAYERS.values(), "outputs"} else "normal"
-        )
+        label.set_weight("bold" if "\n" in label.get_text() else "normal")  # a heading
     style.from_minus_one_to_one(ax, r"Kendall's $\tau$, 95 % interval")
     ax.set_ylim(y + 0.8, 0.8)
     ax.set_title(f"across {taus['networks'].max()} networks", loc="left")
@@ -155,9 +153,9 @@ def _lines(ax: Any, shares: pd.DataFrame) -> dict[str, Look]:
         ax.plot(x[shown], y[shown], color=color, marker="o", ms=2.5, ls="")
         ax.plot(x[~shown], y[~shown], color=color, marker=7, ms=5, ls="")  # an arrow down
     ax.axhline(0, color="0.6", lw=0.7, zorder=0.5)
-    ax.set_xticks(range(len(layers)), [layer.replace("input of ", "") for layer in layers])
+    ax.set_xticks(range(len(layers)), layers)
     ax.set(ylim=(LOWEST, 0.8), ylabel="share of the spread within a class: median, quartiles")
-    ax.set_xlabel("input of")
+    ax.set_xlabel("representation")
     ax.grid(axis="y", lw=0.3, color="0.85")
     ax.set_title("explained by a linear map", loc="left")
     looks = {f"{units:.0f} units": Look(color, "o") for units, color in widths.items()}

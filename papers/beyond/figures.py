@@ -119,8 +119,8 @@ BOUNDS_BY_WIDTH = Lines(
     title="bounds of penultimate features by the width of the bottleneck",
     caption=(
         "Medians and quartiles over networks at the end of training. With more units than outputs "
-        "the bound of Eq. 16 is infinite; that of what the head sees is finite. With half-MSE "
-        "there are as many classes as units.",
+        "the bound of Eq. 16 is infinite; that of what the head sees is finite. With the "
+        "squared error there are as many classes as units.",
     ),
     details=(
         "The Frobenius norm of the Jacobian of the penultimate features g, as the root of its mean "

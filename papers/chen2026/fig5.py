@@ -102,11 +102,10 @@ def _name(ax: Any, centres: pd.DataFrame) -> None:
 
 def _summary(here: pd.DataFrame) -> str:
     """The number of networks and the correlations of a panel, in three lines."""
-    known = [here.loc[kind, ["rho", "low", "high"]].astype(float) for kind in KINDS]
-    words = [
-        f"{word} {two_digits(rho)} [{two_digits(low)}, {two_digits(high)}]"
-        for word, (rho, low, high) in zip(KINDS.values(), known, strict=True)
-    ]
+    words, numbers = [], here[["rho", "low", "high"]]
+    for kind, word in KINDS.items():
+        rho, *ends = map(two_digits, numbers.loc[kind].to_numpy(dtype=float))
+        words.append(f"{word} {rho} [{', '.join(ends)}]")
     count, left_out = (here.index == "run").sum(), int(here["left_out"].iloc[0])
     shown = f"{count} networks" + f" ({left_out} left out)" * bool(left_out)
     return f"{shown}; {words[0]}\n" + "\n".join(words[1:])

@@ -223,9 +223,9 @@ FIGURES = {
         ("regression-gaussian-grid", "regression-relu-grid"),
         title="eight points, fitted roughly and smoothly",
         caption=(
-            "Eight points and the function that one network fitted to them, from a function of "
-            "high or low frequency: the first seed that did not diverge. Above each panel: the "
-            "Jacobian norm. It is one of as many as are counted here."
+            "Eight points and the function that one network fitted to them, from one of high or "
+            "low frequency. It is the first of those counted here that did not diverge. Above "
+            "each panel: the Jacobian norm."
         ),
         details="The Jacobian norm is the largest slope over the eight points.",
         size_inches=(7.1, 4.4),

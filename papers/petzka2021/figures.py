@@ -34,15 +34,15 @@ RESCALED = (
 )
 SEPARATION: dict[str, Any] = {"x": "class separation", "x_scale": "values"}
 MEASURES = {
-    "kappa": r"relative flatness $\kappa_{\mathrm{Tr}}$",
-    "trace": "trace of the Hessian",
-    "fisher_rao": "Fisher-Rao norm",
-    "pac_bayes": "PAC-Bayes",
-    "norm": "squared norm",
+    "kappa": "relative flatness $\\kappa_{\\mathrm{Tr}}$\n(loss)",
+    "trace": "trace of the Hessian\n(loss/parameter²)",
+    "fisher_rao": "Fisher-Rao norm\n(loss)",
+    "pac_bayes": "PAC-Bayes\n(no unit)",
+    "norm": "squared norm\n(parameter²)",
 }
 LAYERS = {
-    "kappa_before_last": r"$\kappa_{\mathrm{Tr}}$, layer before the last",
-    "kappa": r"$\kappa_{\mathrm{Tr}}$, last layer",
+    "kappa_before_last": r"$\kappa_{\mathrm{Tr}}$, layer before the last (loss)",
+    "kappa": r"$\kappa_{\mathrm{Tr}}$, last layer (loss)",
 }
 GROUPS = ("optimizer", "batch_size")
 

@@ -54,10 +54,8 @@ NAMES = {
 }
 """Sample sets, and what is of no single layer, in legends."""
 
-UNITS = {
-    **dict.fromkeys(("", "%", "loss", "coefficient", "points, or loss, as declared"), ""),
-    **{"1": "no unit", "mixed": "mixed units", "ln": "nats"},
-}
+UNITS = dict.fromkeys(("", "%", "loss", "coefficient", "points, or loss, as declared"), "")
+UNITS |= {"1": "no unit", "mixed": "mixed units", "ln": "nats"}
 """Units in words; empty where they say nothing beside the name of a quantity."""
 
 

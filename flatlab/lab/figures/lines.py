@@ -43,13 +43,15 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         if row and ax in every[:, 0]:
             ax.set_ylabel(f"{value}\n{about['y']}")
     letters(every.flat)
-    if all(each == entries[0] for each in entries):
-        return legend(fig, entries[0])
+    whole = {name: look for each in entries for name, look in each.items()}
+    if any(each.keys() == whole.keys() for each in entries):
+        return legend(fig, whole)
     for ax, known in zip(every[-1], entries, strict=True):
         below = offset_copy(ax.transAxes, ax.figure, y=-28, units="points")
-        place = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": below}
+        there: dict[str, Any] = {"bbox_to_anchor": (0, 0), "bbox_transform": below}
         known = {in_lines(name, 24): look for name, look in known.items()}
-        ax.legend(handles=handles_of(known), borderaxespad=0, fontsize=6.5, **place)
+        handles = handles_of(known)
+        ax.legend(handles=handles, loc="upper left", borderaxespad=0, fontsize=6.5, **there)
 
 
 def _lines_of(

@@ -83,9 +83,9 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
 def _forest(ax: Any, pairs: Any, rows: pd.DataFrame, figure: Settings, decided: Any) -> None:
     """A line for each pair; those that decide a claim are bold."""
     places = -np.arange(len(pairs))
-    for kind, columns in {"pooled": MATRICES, "within": ("within",) * 3}.items():  # no interval
-        numbers = ([float(rows[y][column, x]) for x, y in pairs] for column in columns)
-        style.interval(ax, *numbers, places, style.KINDS[kind][1])
+    for (_, look), columns in zip(style.KINDS.values(), (MATRICES, ["within"] * 3), strict=False):
+        value, low, high = ([float(rows[y][column, x]) for x, y in pairs] for column in columns)
+        style.interval(ax, value, low, high, places, look)  # "within" has no interval
     style.from_minus_one_to_one(ax, r"Pearson's $\rho$")
     names = [" · ".join(labels.label_of(figure, name) for name in pair) for pair in pairs]
     ax.set_yticks(places, names)

@@ -66,7 +66,7 @@ def _forest(ax: Any, facts: pd.DataFrame, figure: Settings) -> None:
     looks = {"all networks": style.Look("0.15", "o", ""), name: style.Look(COLORS[0], "D", "")}
     numbers = dict(zip(looks, ([figure["correlation"], "low", "high"], columns), strict=True))
     rows = {
-        figure["panels"][fact[figure["panel"]]][0]: [
+        figure["panels"][fact[figure["panel"]]][0].partition("\n")[0]: [
             (look, fact[numbers[name]]) for name, look in looks.items()
         ]
         for _, fact in facts.iterrows()

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
 
 from flatlab.lab.figures import render, style
 from flatlab.papers.macdonald2023 import figures as macdonald
@@ -61,3 +62,13 @@ def test_no_text_is_smaller_than_six_points():
     for path in [*Path(ROOT).glob("flatlab/lab/figures/*.py"), *Path(ROOT).glob("papers/*/*.py")]:
         sizes += map(float, re.findall(r"fontsize[\"']?[=:] ?([\d.]+)", path.read_text()))
     assert min(sizes) >= 6
+
+
+def test_a_number_outside_of_a_panel_has_an_arrow_in_the_colour_of_its_line():
+    ax = Figure().subplots()
+    ax.plot([0, 1, 2], [5, 0.5, -3], color="red")
+    ax.axvline(1)
+    ax.set(xlim=(0, 2), ylim=(0, 1))
+    style.mark_clipped([ax])
+    arrows = [(*line.get_xydata()[0], line.get_marker(), line.get_color()) for line in ax.lines[2:]]
+    assert arrows == [(0, 1, 6, "red"), (2, 0, 7, "red")]
