@@ -177,8 +177,13 @@ def test_every_statement_has_cases_and_ours_say_what_would_refute_them():
     assert all('"' in claim.quote for claim in papers)
 
 
-@pytest.mark.every(4)
-@pytest.mark.parametrize("name", OF_JOINT)
+ONE_OF_EACH = ("fig4/c1", "fig5/c1", "fig5/c4", "fig6/c1")
+
+
+@pytest.mark.first(1)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.long] * (n not in ONE_OF_EACH)) for n in OF_JOINT]
+)
 def test_a_statement_is_about_both_grids(name):
     holds, fails, _ = (tables_of(name, case) for case in OF_JOINT[name])
     assert judged(name, {GRIDS[0]: holds[GRIDS[0]]}).outcome == "not run"
