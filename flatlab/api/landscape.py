@@ -286,6 +286,11 @@ def random_direction(model: nn.Module, generator: torch.Generator) -> State:
             dims = tuple(range(1, weight.ndim))
             norms = drawn.square().sum(dims, keepdim=True).sqrt()
             filters = weight.detach().square().sum(dims, keepdim=True).sqrt()
+            if not filters.isfinite().all() and weight.isfinite().all():
+                raise MeasureError(
+                    f"the squares of {name!r} overflow in {str(weight.dtype)[6:]}; "
+                    "pass dtype='float64'"
+                )
             direction[name] = drawn * filters / norms
     if not direction:
         raise MeasureError("the network has no weights with filters, so no random direction")

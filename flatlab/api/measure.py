@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor, nn
@@ -19,10 +20,10 @@ from flatlab.core.registry import check_known, imported, keys_of, measures_sampl
 from flatlab.core.schema import PlanError, plain, refuse_unknown
 from flatlab.core.store import as_strings
 from flatlab.core.text import table
-from flatlab.derivatives.checks.derivative_check import SAMPLES
-from flatlab.derivatives.checks.isolation import preserving_state
+from flatlab.derivatives.checks.derivative_check import BATCH, SAMPLES
+from flatlab.derivatives.checks.isolation import is_finite, preserving_state
 from flatlab.derivatives.per_sample.memory import accuracy_of, available, held_by_one
-from flatlab.derivatives.per_sample.probe import Findings, run
+from flatlab.derivatives.per_sample.probe import Findings, graph_of, run
 from flatlab.inputs.arguments import Arguments, documented, separated
 from flatlab.inputs.loss_forms import Function
 from flatlab.inputs.losses import options_known, with_options
@@ -52,6 +53,8 @@ HEAD = ("title", "families", "loss", "precision", "flatlab_version")
 """Attributes of the first line of a printed report."""
 DIRECTIONS, NORMS = 120, 12
 """Passes of two samples that estimates take: in all, and for the norm of a Jacobian."""
+EVERYWHERE = "sharpness", "adaptive_sharpness", "hessian_lambda_max", "largest_eigenvalue"
+"""Quantities that exist wherever weights, outputs and derivatives are finite."""
 
 
 class Report(xr.Dataset):
@@ -61,6 +64,11 @@ class Report(xr.Dataset):
 
     def __repr__(self) -> str:
         return "\n".join(_lines(self))
+
+    def to_netcdf(self, *given: Any, **named: Any) -> Any:
+        """As of any dataset, but for lists in attributes, which are words there."""
+        words = {k: _words(v) if isinstance(v, list) else v for k, v in self.attrs.items()}
+        return xr.Dataset(self.data_vars, self.coords, words).to_netcdf(*given, **named)
 
 
 @documented
@@ -128,7 +136,8 @@ def measure(
         fixed |= {"budget": budget, "progress": progress}
         known = {} if starts is None else starts
         with only(ready.model, how.parameters):
-            _forget(known, (loss, repr(sorted(arguments.items()))), unwrapped(model), ready)
+            if starts is not None:
+                _forget(starts, (loss, repr(sorted(arguments.items()))), unwrapped(model), ready)
             report = _report(ready, names, chosen, fixed, known)
     if ready.held:
         report = report.assign_attrs(held_fixed=ready.held)
@@ -137,7 +146,7 @@ def measure(
     if not isinstance(loss, str):
         loss = getattr(loss, "__name__", type(loss).__name__)
     ignored = {"samples_ignored": ready.ignored} if ready.ignored else {}
-    return Report(report.data_vars, report.coords, {**report.attrs, "loss": loss, **ignored})
+    return report.assign_attrs(loss=loss, **ignored)
 
 
 def _forget(starts: dict[str, Any], asked: tuple[Any, ...], model: nn.Module, ready: Ready) -> None:
@@ -157,7 +166,10 @@ def _forget(starts: dict[str, Any], asked: tuple[Any, ...], model: nn.Module, re
     samples = [t.detach() for t in (ready.samples.inputs, ready.samples.given) if t is not None]
     numbers = [(t.shape, t.dtype, float(t.nan_to_num().double().sum())) for t in samples]
     few = samples[0][:SAMPLES].cpu().numpy().tobytes()
-    made_of = [*asked, *modules, *of_tensors, *numbers, few]
+    outputs = run(ready.model, ready.samples.inputs[:2])
+    graph = graph_of(outputs)[1].items() if outputs.requires_grad else ()
+    operations = [(type(node), name) for node, name in graph]
+    made_of = [*asked, *modules, *operations, *of_tensors, *numbers, few]
     if starts.get(MADE_OF) != made_of:
         starts.clear()
         starts[MADE_OF] = made_of
@@ -177,7 +189,7 @@ def _report(
     chosen: Mapping[str, Mapping[str, Any]],
     how: Mapping[str, Any],
     starts: dict[str, Any],
-) -> xr.Dataset:
+) -> Report:
     """The report of `measure`.
 
     chosen: the options of each family.
@@ -187,7 +199,7 @@ def _report(
     every = families == [ALL]
     model, samples = ready.model, ready.samples
     precision = next(p.dtype for p in model.parameters() if p.is_floating_point())
-    report, left_out = xr.Dataset(), {}
+    report, left_out = Report(), {}
     findings: dict[str, Findings] = {}
     for name, options in chosen.items():
         settings = settings_of(name, options, ready.loss, memory=starts.setdefault(name, {}), **how)
@@ -199,6 +211,7 @@ def _report(
                     _say_if_estimated(name, model, replace(settings, found=findings), samples)
                 known = starts.setdefault(CHECKED, {})
                 result = measure_family(name, model, samples, settings, known, findings)
+            _check_finite(name, result, model, samples.inputs)
         except MeasureError as error:
             if not every or is_device_failure(error):
                 raise
@@ -241,9 +254,22 @@ def _say_if_estimated(name: str, model: nn.Module, settings: Settings, samples: 
     )
 
 
-def _with_family(
-    report: xr.Dataset, family: str, result: Measured, precision: torch.dtype
-) -> xr.Dataset:
+def _check_finite(family: str, result: Measured, model: nn.Module, inputs: Tensor) -> None:
+    """Refuse what has no number in this precision alone: weights and outputs are finite."""
+    lost = [n for n in EVERYWHERE if not np.isfinite(result.values.get(n, 0.0)).all()]
+    if not lost:
+        return
+    with torch.no_grad():
+        parts = itertools.chain(model.parameters(), (run(model, x) for x in inputs.split(BATCH)))
+        if not all(map(is_finite, parts)):
+            return
+    raise MeasureError(
+        f"{family}: {lost[0]} is no number, and weights and outputs are: derivatives or the loss "
+        "overflow; pass dtype='float64', or make inputs, weights or the loss smaller numbers"
+    )
+
+
+def _with_family(report: Report, family: str, result: Measured, precision: torch.dtype) -> Report:
     """A report with the quantities of one more family, but for those that it has already."""
     variables: dict[str, Any] = {}
     coordinates: dict[str, Any] = {}

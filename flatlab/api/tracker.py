@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from flatlab.api.measure import measure
 from flatlab.core.errors import MeasureError, first_line, is_device_failure
-from flatlab.core.store import save_dataset
+from flatlab.core.store import check_ending, save_dataset
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.inputs.arguments import Arguments, documented, separated
 from flatlab.inputs.batches import collected
@@ -74,6 +74,7 @@ class Tracker:
     ) -> None:
         if every < 1:
             raise MeasureError(f"every={every} is not a positive number of steps")
+        check_ending(path, "a table of what is tracked")
         self.model, self.every, self.path = model, every, None if path is None else Path(path)
         if families is None:
             families, arguments = "spectrum", CHEAP | arguments

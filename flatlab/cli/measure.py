@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    _check_out(options.out, "a report")
+    store.check_ending(options.out, "a report")
     if bool(options.timm) != bool(options.images):
         raise plan.PlanError("--timm and --images go together")
     if options.timm and (options.model or options.data):
@@ -117,7 +117,7 @@ def run_table(options: argparse.Namespace) -> int:
     --runs that are called like an outcome (test_error, val_loss, gap, ...) are outcomes, others are
     hyper-parameters. A command that was stopped goes on where it stopped.
     """
-    _check_out(options.out, "a table")
+    store.check_ending(options.out, "a table")
     _read(options)
     files = _files_of(options.weights)
     records = read_records(files, options.runs, options.outcomes)
@@ -225,11 +225,6 @@ def _option(text: str) -> tuple[str, Any]:
     if not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE, such as width=64")
     return key, _value(value)
-
-
-def _check_out(out: Path | None, what: str) -> None:
-    if out and not out.name.endswith(".zarr.zip"):
-        raise store.StoreError(f"{out}: {what} is a .zarr.zip file")
 
 
 def _read(options: argparse.Namespace) -> None:

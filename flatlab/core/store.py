@@ -97,6 +97,12 @@ def as_strings(values: list[str]) -> np.ndarray:
     return np.array(values, dtype=object)
 
 
+def check_ending(path: str | Path | None, what: str) -> None:
+    """Raise `StoreError` for a file of another name than those of datasets."""
+    if path and not str(path).endswith(".zarr.zip"):
+        raise StoreError(f"{path}: {what} is a .zarr.zip file")
+
+
 def save_dataset(path: str | Path, dataset: xr.Dataset) -> None:
     """Write a dataset as a deterministic `.zarr.zip`."""
     from zarr.storage import MemoryStore

@@ -357,7 +357,7 @@ def _at_positions(
         if not targets.is_floating_point():
             labels = targets.long().flatten(1)
             labels = labels.masked_fill(labels == ignore_index, -1)
-    attended = inputs.get(ATTENTION) if isinstance(inputs, dict) else None
+    attended = _attended(inputs, torch.Size(outputs.shape).numel() // outputs.classes)
     padded = attended is not None and not bool(attended.bool().all())
     kept = _kept(x, values, outputs, attended if padded else None)
     some = kept.any(1)
@@ -380,6 +380,15 @@ def _at_positions(
     how: dict[str, Any] = {"masks": layout.masks, "padded": padded, "position_labels": labels}
     how["as_given"] = given
     return SampleSet(layout.packed(inputs, kept), values, kept=kept, **how), layout
+
+
+def _attended(inputs: Structure, positions: int) -> Tensor | None:
+    """The mask of outputs; that of a source, beside tokens for the outputs, is but an input."""
+    if not isinstance(inputs, dict) or ATTENTION not in inputs:
+        return None
+    mask, *others = inputs[ATTENTION], *(p.shape for n, p in inputs.items() if n != ATTENTION)
+    of_outputs = mask.shape[1:] == (positions,) or (len(mask), positions) not in others
+    return mask if of_outputs or mask.shape not in others else None
 
 
 def _kept(x: Tensor, targets: Tensor | None, outputs: Outputs, attended: Tensor | None) -> Tensor:

@@ -195,6 +195,7 @@ UNLIKE = {
     "seconds and a half": (Clock(2, 3), SECONDS + 0.5),
     "close samples": (mlp(), 1e6 + 1e-3 * X.double()),
     "too large": (mlp(), 1e300 * X.double()),
+    "squares too large": (mlp(), 1e30 * X),
     "close targets": (mlp(1), X, 1e6 + 1e-3 * X[:, 0].double()),
     "complex": (mlp(), X + 1j),
 }

@@ -1,14 +1,23 @@
 """What is measured is the network that was given: by values of plain ones, or refused by name."""
 
-import functools
 import itertools
 import types
+from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.checkpoint import checkpoint, checkpoint_sequential
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
+    CheckpointImpl,
+    checkpoint_wrapper,
+)
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    checkpoint_sequential,
+    create_selective_checkpoint_contexts,
+)
 
 import flatlab
 from tests.measurement.given import LABELS, TOKENS, A, Around, Tanh, X, measured, perceptron, right
@@ -79,7 +88,7 @@ class Layered(nn.Module):
     def __init__(self, reentrant):
         super().__init__()
         self.net = perceptron()
-        self.again = functools.partial(checkpoint, use_reentrant=reentrant)
+        self.again = partial(checkpoint, use_reentrant=reentrant)
 
     def forward(self, x):
         return self.net[4](self.again(self.net[:4].__call__, x))
@@ -102,6 +111,24 @@ def written(net, x):
 
 def in_segments(net, x):
     return checkpoint_sequential(net, 2, x, use_reentrant=True)
+
+
+def selected(net, x):
+    saves = partial(
+        create_selective_checkpoint_contexts, lambda *given, **named: CheckpointPolicy.MUST_SAVE
+    )
+    return checkpoint(net, x, use_reentrant=False, context_fn=saves)
+
+
+def on_the_cpu(net, x):
+    with torch.autograd.graph.save_on_cpu():
+        return net(x)
+
+
+def in_a_wrapper():
+    model = perceptron()
+    model[2] = checkpoint_wrapper(model[2], checkpoint_impl=CheckpointImpl.REENTRANT)
+    return model
 
 
 def rectified(in_place):
@@ -192,6 +219,9 @@ SAME = {  # a network, the same function written plainly, inputs
     "re-entrant": (lambda: Layered(True), perceptron, X),
     "not re-entrant": (lambda: Layered(False), perceptron, X),
     "in segments": (lambda: Around(in_segments), perceptron, X),
+    "saves a choice": (lambda: Around(selected), perceptron, X),
+    "saves on the CPU": (lambda: Around(on_the_cpu), perceptron, X),
+    "recomputed by a wrapper": (in_a_wrapper, perceptron, X),
     "sparse": (lambda: Text(sparse=True), Text, TOKENS),
     "scaled by frequency": (lambda: Text(scale_grad_by_freq=True), Text, TOKENS),
     "a bag": (lambda: Text(bag=True, sparse=True), lambda: Text(mean=True), TOKENS),

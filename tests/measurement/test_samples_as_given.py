@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import flatlab
-from tests.measurement.given import LABELS, Behind, X, measured, right
+from tests.measurement.given import LABELS, TOKENS, Behind, X, measured, right
 from tests.refusals import refused
 
 
@@ -74,6 +74,28 @@ def test_every_family_takes_inputs_beside_real_ones(family):
     how = {"loss": "cross-entropy"} if family != "capacity" else {}
     report = flatlab.measure(Recommender(), BESIDE["by name"], LABELS, families=family, **how)
     assert report.data_vars
+
+
+class Translator(nn.Module):
+    """Tokens for the outputs, behind a source of another length, which a mask belongs to."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.e, self.h = nn.Embedding(6, 4), nn.Linear(4, 3)
+        self.double()
+
+    def forward(self, input_ids, attention_mask, decoder_input_ids):
+        source = (self.e(input_ids) * attention_mask[..., None]).sum(1, keepdim=True)
+        return self.h(torch.tanh(self.e(decoder_input_ids) + source))
+
+
+def test_a_mask_of_a_source_of_another_length_is_an_input():
+    given = {"input_ids": TOKENS, "attention_mask": (TOKENS > 1).long()}
+    given["decoder_input_ids"], y = TOKENS[:, :2].flip(1), TOKENS[:, :2] % 3
+    found = flatlab.measure(Translator(), given, y, families="hessian", loss="cross-entropy")
+    wanted = right(Translator(), (*given.values(),), y, second)[0]
+    assert found.hessian_lambda_max.item() == pytest.approx(wanted, rel=1e-7)
 
 
 def conv(axes=1):

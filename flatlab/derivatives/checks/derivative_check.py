@@ -442,7 +442,7 @@ def _outputs(
         raise MeasureError(MIXES)
     _, operations = graph_of(outputs)
     finite = all(map(is_finite, (outputs, *model.parameters())))
-    return outputs.detach() if finite else None, DerivativeReport(operations=operations)
+    return outputs.detach() if finite else None, DerivativeReport(operations={*operations.values()})
 
 
 def _generators(device: torch.device) -> list[torch.Generator]:

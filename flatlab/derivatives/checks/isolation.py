@@ -29,9 +29,13 @@ from flatlab.precision import float32_products
 GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
 DRAWING = (*GENERATORS, DataLoader, Dataset, Sampler)
 """What may hold a random stream."""
+UNCHANGING = {type(None), bool, int, float, str}
+"""Most of what modules hold."""
 EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 HOOKS = "_backward_hooks", "_backward_pre_hooks"
 """Of modules, on gradients."""
+WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
+"""Types of so many bytes, by which numbers are compared that may be NaN."""
 
 
 @contextmanager
@@ -73,7 +77,7 @@ def _as_it_was(*roots: Any) -> Iterator[None]:
     todo: list[Any] = [*roots, random._inst, np.random.mtrand._rand]
     while todo:
         thing = todo.pop()
-        if id(thing) in seen:
+        if type(thing) in UNCHANGING or id(thing) in seen:
             continue
         seen[id(thing)] = thing  # so that no other gets its identity
         if isinstance(thing, nn.Module):
@@ -122,7 +126,8 @@ def _same(first: Tensor, second: Tensor) -> bool:
     if first.layout != torch.strided:
         first, second = first.detach().to_dense(), second.to_dense()
     flat = (t.detach().resolve_conj().contiguous().reshape(-1) for t in (first, second))
-    return torch.equal(*(each.view(torch.uint8) for each in flat))
+    whole = WHOLE.get(first.dtype.itemsize, torch.int64)  # bytes take four times as long
+    return torch.equal(*(each.view(whole) for each in flat))
 
 
 def _of_generator(generator: Any) -> Callable[[], object]:

@@ -107,7 +107,7 @@ class ForwardPass:
                 + (f": some need {late[0]!r} and others do not" if late else "")
                 + "; measure those that go the same way together, or one of the ways alone"
             )
-        self.casts = "ToCopyBackward0" in operations
+        self.casts = "ToCopyBackward0" in operations.values()
         self.matrices = [use for use in self.uses if isinstance(use.module, MATRICES)]
         self.ends = self.uses if wanted.parameters else []
         self.starts = self.matrices if wanted.layers else []

@@ -41,6 +41,10 @@ NOT_CONNECTED = (
     "the outputs are not connected to the inputs by gradients; remove detach and no_grad from the "
     "network's forward"
 )
+NO_NUMBERS = (
+    "gradients of the network are not finite, and its outputs are: behind torch.where, what is not "
+    "chosen has gradients, too; compute it of numbers at which it has some"
+)
 
 
 Call = tuple[str, tuple[int, ...], float]
@@ -254,8 +258,9 @@ def _check_samples(
         raise MeasureError(f"autograd cannot differentiate the network: {why}") from error
     if of_input is None or of_other is None:
         raise MeasureError(NOT_CONNECTED)
-    if of_input[1].any() or of_other[0].any():
-        raise MeasureError(MIXES)
+    mixed = torch.stack([of_input[1], of_other[0]])
+    if mixed.any():
+        raise MeasureError(MIXES if is_finite(mixed) else NO_NUMBERS)
     if far_apart(run(model, inputs[:1].detach())[0], outputs[0]):
         raise MeasureError(MIXES)
     return list(map(_why_not_apart, uses, first, second))
@@ -303,19 +308,19 @@ VIEWS = ("CloneBackward0", "ViewBackward0", "UnsafeViewBackward0")
 """Nodes of the graph that change neither the numbers nor their order."""
 
 
-def graph_of(outputs: Tensor) -> tuple[Counter[int], set[str]]:
-    """How often the outputs' computation uses each leaf, by identity; names of its operations."""
+def graph_of(outputs: Tensor) -> tuple[Counter[int], dict[Node, str]]:
+    """How often the outputs' computation uses each leaf, by identity; its operations, by name."""
     uses: Counter[int] = Counter()
     todo = [get_gradient_edge(outputs).node]
-    seen: set[Node] = set(todo)
+    seen = {todo[0]: todo[0].name()}
     while todo:
         for node, _ in todo.pop().next_functions:
             if (leaf := _leaf_at(node)) is not None:
                 uses[id(leaf)] += 1
             elif node is not None and node not in seen:
-                seen.add(node)
+                seen[node] = node.name()
                 todo.append(node)
-    return uses, {node.name() for node in seen}
+    return uses, seen
 
 
 def _leaf_at(node: Node | None) -> Tensor | None:

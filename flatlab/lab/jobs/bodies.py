@@ -4,7 +4,7 @@
 does not wait for torch.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,7 @@ def measure(job: RunningJob) -> None:
 def table(job: RunningJob) -> None:
     """Join the metric files of an experiment into one table."""
     check_data(job.input, job.params.settings["about"])
+    check_hyperparameters(job.input, job.params.settings.get("networks", {}))
     check_weights(job.input)
     parts = [load_dataset(path) for path in job.input]
     job.save(imported("lab/kinds", job.params.kind).tabulate(parts, job.params.settings))
@@ -121,16 +122,30 @@ def check_data(paths: Iterable[str], about: Mapping[str, Any]) -> None:
     """
     if "network" not in about:
         return
-    for path in paths:
-        record = record_of(path)
-        if not record.is_file():
-            continue
-        key = load_json(record)["settings"]["data"]["set"]
+    for path, record in _records(paths):
+        key = record["settings"]["data"]["set"]
         if key not in about["data"].split(" and "):
             raise StoreError(
                 f"{path} was measured on {key}, this run is of {about['data']}; with "
                 f"stand_ins: {{{about['data']}: {key}}} in config.yaml it is used, and "
                 "figures say so; or delete the file to measure again"
+            )
+
+
+def check_hyperparameters(paths: Iterable[str], networks: Mapping[str, Any]) -> None:
+    """Raise `StoreError` if a network was measured as another than its table says.
+
+    `snakemake --touch` accepts what was measured before a hyper-parameter was edited.
+
+    paths: metric files.
+    networks: those of a study, by the names of these files.
+    """
+    for path, record in _records(paths) if networks else ():
+        now = networks[path.name.removesuffix(".zarr.zip")]["hyperparameters"]
+        if (then := record["settings"].get("hyperparameters", now)) != now:
+            raise StoreError(
+                f"{path} is of {then}, and the experiment says {now} today; delete the file to "
+                "measure again"
             )
 
 
@@ -143,10 +158,8 @@ def check_weights(paths: Iterable[str]) -> None:
     paths: metric files; one whose record does not name its weights is not checked.
     """
     first: dict[tuple[str, str], tuple[str, str]] = {}
-    for path in map(Path, paths):
-        record = record_of(path)
-        inputs = load_json(record)["inputs"] if record.is_file() else {}
-        for weights, digest in inputs.items():
+    for path, record in _records(paths):
+        for weights, digest in record["inputs"].items():
             if not (digest and weights.endswith(".safetensors")):
                 continue
             other, known = first.setdefault((path.name, Path(weights).name), (str(path), digest))
@@ -155,6 +168,13 @@ def check_weights(paths: Iterable[str]) -> None:
                     f"{other} and {path} were measured on different weights of this pack, which "
                     "was trained twice; delete the older one to measure it anew"
                 )
+
+
+def _records(paths: Iterable[str]) -> Iterator[tuple[Path, Any]]:
+    """The metric files that have a record beside them, and what it says."""
+    for path in map(Path, paths):
+        if (record := record_of(path)).is_file():
+            yield path, load_json(record)
 
 
 def _loaded(keys: Sequence[str], paths: Sequence[str]) -> dict[str, Dataset]:

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 import xarray as xr
 from matplotlib.figure import Figure
-from PIL import Image
 from scipy.stats import kendalltau
 
 from flatlab.lab import plan
@@ -125,7 +124,15 @@ def test_the_matrix_has_taus_with_wider_intervals_than_alone(tables):
     assert frame[["networks", "dropped"]].drop_duplicates().values.tolist() == [[190, 2]]
 
 
-@pytest.mark.more
+@pytest.fixture
+def few_measures(monkeypatch):
+    """All 82 with jackknifes take long."""
+    chosen = ("g", "mls", "root_sharpness", "hessian_lambda_max", "average-standard-l2")
+    monkeypatch.setattr(joint, "PICTURED", {name: joint.PICTURED[name] for name in chosen})
+    monkeypatch.setattr(joint, "FURTHER", {})
+
+
+@pytest.mark.usefixtures("few_measures")
 def test_changes_of_sign_are_those_of_decided_coefficients_and_of_the_first_fit_too():
     """What networks say when they first fit is in the CSV; of `mls` it is the opposite."""
     alike = replace(FLAT, longer=1.0)
@@ -290,18 +297,6 @@ def test_the_picture_is_as_wide_as_a_page_and_nothing_is_too_small(key, shown, m
     else:
         assert sum(len(ax.lines) for ax in fig.axes) > 8
     assert figures.make(settings, none)["svg"]
-
-
-@pytest.mark.more
-@pytest.mark.parametrize(
-    "key",
-    ["fig6", "fig9", *(pytest.param(key, marks=pytest.mark.long) for key in ("fig7", "fig8"))],
-)
-def test_two_pictures_of_the_same_tables_are_the_same(key, shown):
-    one, other = (figures.make(SETTINGS[key], shown[key][0]) for _ in range(2))
-    assert one == other
-    with Image.open(io.BytesIO(one["png"])) as picture:
-        assert picture.width == 2130
 
 
 @pytest.mark.parametrize(

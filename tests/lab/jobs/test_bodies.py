@@ -4,14 +4,15 @@ import pytest
 
 from flatlab.core import store
 from flatlab.lab import plan
-from flatlab.lab.jobs.bodies import check_data, check_weights, of_rule, train
+from flatlab.lab.jobs.bodies import check_data, check_hyperparameters, check_weights, of_rule, train
 
 GRID = {"network": "lenet5", "data": "cifar10"}
 
 
-def metric_file(folder, measured_on):
+def metric_file(folder, measured_on, lr=0.1):
     path = folder / "lr0.1-s0-4.zarr.zip"
-    store.save_json(plan.record_of(path), {"settings": {"data": {"set": measured_on}}})
+    settings = {"data": {"set": measured_on}, "hyperparameters": {"lr": lr}}
+    store.save_json(plan.record_of(path), {"settings": settings})
     return str(path)
 
 
@@ -25,10 +26,16 @@ def test_files_of_the_same_data_or_without_a_record_are_taken(tmp_path):
     check_data([metric_file(tmp_path, "cifar10")], GRID)
     check_data([metric_file(tmp_path, "cifar10")], GRID | {"data": "digits and cifar10"})
     check_data([str(tmp_path / "from-elsewhere.zarr.zip")], GRID)
+    check_data([metric_file(tmp_path, "cifar10")], {"name": "zoos say nothing", "data": "digits"})
 
 
-def test_zoos_and_simulations_have_no_such_records(tmp_path):
-    check_data([metric_file(tmp_path, "cifar10")], {"name": "small-vit", "data": "digits"})
+def test_what_was_accepted_under_another_learning_rate_enters_no_table(tmp_path):
+    files, now = [metric_file(tmp_path, "digits", lr=0.2)], {"hyperparameters": {"lr": 0.2}}
+    check_hyperparameters(files, {"lr0.1-s0-4": now})
+    check_hyperparameters(files, {})  # of a grid, whose packs are called by theirs
+    now["hyperparameters"]["lr"] = 0.3
+    with pytest.raises(store.StoreError, match=r"'lr': 0.2.* says .*0.3.* today; delete the file"):
+        check_hyperparameters(files, {"lr0.1-s0-4": now})
 
 
 def measured_on(folder, family, pack, **weights):
