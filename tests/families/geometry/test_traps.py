@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from flatlab.families.geometry import QUANTITIES
+import flatlab
+from flatlab.families.geometry import NOT_DIRECT, OF_THE_FIRST_LAYER
 from flatlab.measuring.grid import measure_pack
 from tests.lab.train.packs import small
 from tests.networks.written import Written
@@ -160,8 +161,22 @@ def test_ties_in_max_pooling_go_to_the_first(measured):
 
 
 def assert_same(first, second):
-    for name in QUANTITIES:
+    assert set(first) == set(second)
+    for name in first:
         assert np.array_equal(first[name], second[name], equal_nan=True), name
+
+
+def test_what_bounds_the_map_from_the_inputs_is_left_out_behind_a_recurrent_module():
+    """The first linear layer is the head; 65 would stand beside a "bound" of 16."""
+    torch.manual_seed(0)
+    gru = nn.GRU(3, 4, batch_first=True)
+    model = Written(lambda net, x: net.head(net.gru(x)[0][:, -1]), gru=gru, head=nn.Linear(4, 2))
+    with torch.no_grad():
+        gru.weight_ih_l0 *= 20
+    report = flatlab.measure(model, torch.randn(5, 6, 3) / 20, families="geometry")
+    assert report["mls"] > report["mls_per_layer"][0]
+    assert not {*OF_THE_FIRST_LAYER} & {*report}
+    assert NOT_DIRECT in report.attrs["quantities_left_out"]
 
 
 def test_activations_in_place_change_nothing(mlp, normal, convolutional, images, measured):
