@@ -185,8 +185,9 @@ def test_figures_papers_and_experiments_are_estimated_by_name(chosen, printed, r
         printed("estimate", name) for name in ("smoothing-grid", "macdonald2023_fig28")
     )
     assert of_grid == of_figure
+    assert "smoothing-grid:" in of_grid
+    assert "vgg-grid:" not in of_grid
     for names, grids in (
-        (["smoothing-grid"], ["smoothing-grid"]),
         (["petzka2021", "smoothing-grid"], ["minima-grid", "smoothing-grid"]),
         (["all"], ["minima-grid", "smoothing-grid", "vgg-grid", "released-grid"]),
     ):

@@ -205,7 +205,7 @@ def test_distances_from_the_weights_before_training(weights, reported):
 @pytest.mark.more
 def test_a_network_in_a_file_of_torch_is_measured(printed, refusal):
     torch.save(network().state_dict(), "w.pt")
-    command = ["measure", "w.pt", *MODEL, "--samples", "5"]
+    command = ["measure", "w.pt", *MODEL, "--samples", "2"]
     text = printed(*command, "--family", "all")
     for part in (", adaptive", "left_out: ", "hessian_lambda_max"):
         assert part in text

@@ -67,23 +67,23 @@ def codes(study):
 def test_an_edit_in_the_study_changes_exactly_what_uses_it(study):
     before = codes(study)
 
-    def changed_by(path, change):
-        file = study / path
-        content = file.read_bytes()
-        file.write_bytes(change(content))
+    def changed_by(**edits):
+        """By edits of files, each by a line or a replacement of a text."""
+        kept = {study / path: (study / path).read_bytes() for path in edits}
+        for path, (old, new) in edits.items():
+            content = kept[study / path]
+            (study / path).write_bytes(content.replace(old, new) if old else content + new)
         after = codes(study)
-        file.write_bytes(content)
+        for path, content in kept.items():
+            path.write_bytes(content)
         return {name for name in before if before[name] != after[name]}
 
-    assert changed_by("networks/minewell_net.py", lambda c: c + b"\nX = 1\n") == {
-        "train",
-        "accuracy+geometry",
-    }
-    assert changed_by("networks/minewell_net.py", lambda c: c + b"\n# a remark\n") == set()
-    assert changed_by("claims.py", lambda c: c + b"\nX = 1\n") == {"claims"}
-    assert changed_by("data/minewell_images.npz", lambda c: c + b"more") == {"data"}
-    title = lambda c: c.replace(b"sharpness, sensitivity", b"S, sensitivity")  # noqa: E731
-    assert changed_by("figures.py", title) == {"settings"}
+    network, code = "networks/minewell_net.py", (b"", b"\nX = 1\n")
+    assert changed_by(**{network: code}) == {"train", "accuracy+geometry"}
+    of_data = {"data/minewell_images.npz": (b"", b"more")}
+    assert changed_by(**{"claims.py": code}, **of_data) == {"claims", "data"}
+    title = {"figures.py": (b"sharpness, sensitivity", b"S, sensitivity")}
+    assert changed_by(**{network: (b"", b"\n# a remark\n")}, **title) == {"settings"}
 
 
 def test_the_papers_have_the_same_fingerprints_beside_a_study(study):

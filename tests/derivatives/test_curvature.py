@@ -20,6 +20,7 @@ from flatlab.measuring.grid import measure_pack
 from flatlab.measuring.quantity import SampleSet, Settings
 from tests.lab.train.packs import images, settings
 from tests.networks.small_networks import LOSSES
+from tests.networks.whole import matrices_of
 from tests.refusals import refused
 from tests.synthetic.packs import asked, of_split
 
@@ -31,28 +32,8 @@ SAMPLES = 9
 
 
 def matrices(model, inputs, targets, loss):
-    """H and G from whole Hessians and Jacobians of torch.func, in parameters one after another."""
-    names = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
-    sizes = [p.numel() for p in names.values()]
-    theta = torch.cat([p.flatten() for p in names.values()])
-
-    def outputs(vector):
-        parts = zip(names.items(), vector.split(sizes), strict=True)
-        return torch.func.functional_call(model, {n: v.view_as(p) for (n, p), v in parts}, inputs)
-
-    loss = loss_of(loss)
-    count = 1 if loss.summed else len(inputs)
-
-    def whole_loss(vector):
-        return loss.values(outputs(vector), targets).sum() / count
-
-    whole = torch.func.hessian(whole_loss)(theta)
-    jacobian = torch.func.jacrev(outputs)(theta)
-    gauss_newton = torch.zeros_like(whole)
-    for row, f, target in zip(jacobian, outputs(theta), targets, strict=True):
-        curved = torch.func.hessian(lambda f, t=target: loss.values(f, t))(f)
-        gauss_newton += row.T @ curved @ row / count
-    return whole, gauss_newton
+    found = matrices_of(model, inputs, targets, loss_of(loss))
+    return found["hessian"], found["gauss-newton"]
 
 
 @pytest.fixture(params=sorted(LOSSES.keys() - {"logistic"}))
@@ -180,9 +161,8 @@ def test_frozen_and_unused_parameters_are_no_part_of_it(mlp, normal):
     assert found.hessian_lambda_max.item() == pytest.approx(largest, rel=RESIDUAL)
 
 
-def test_what_has_no_loss_or_draws_at_random_is_refused(mlp, normal):
+def test_an_unknown_matrix_and_what_draws_at_random_are_refused(mlp, normal):
     model, x, how = mlp(WIDTHS), normal(SAMPLES, WIDTHS[0]), {"families": "hessian"}
-    refused("needs targets", flatlab.measure, model, x, **how)
     refused("curvature", flatlab.measure, model, x, one_hot(), curvature=["fisher"], **how)
     dropping = nn.Sequential(model, nn.Dropout()).train()
     refused("model.eval", flatlab.measure, dropping, x, one_hot(), **how)

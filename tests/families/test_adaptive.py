@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.func import functional_call, jacrev
 
 import flatlab
 from flatlab.derivatives.estimates.random_perturbations import loss_changes, random_gauss_newton
 from flatlab.families.adaptive import QUANTITIES, _of_sharpness
+from tests.networks.whole import by_vector
 from tests.refusals import refused
 
 RAW = {"outputs": "network"}
@@ -23,23 +23,11 @@ def measured(model, inputs, targets, seed=0, **options):
     return flatlab.measure(model, inputs, targets, families=["adaptive"], seed=seed, **options)
 
 
-def diagonal_of_hessian(model, inputs, targets):
-    """Diagonal of the Hessian of mean |f - y|^2 / 2, parameter by parameter, by double backward."""
-    parameters = dict(model.named_parameters())
-
-    def loss(changed):
-        outputs = functional_call(model, changed, (inputs,))
-        return (outputs - targets).square().sum(1).mean() / 2
-
-    blocks = jacrev(jacrev(loss))({name: p.detach() for name, p in parameters.items()})
-    return {
-        name: blocks[name][name].reshape(p.numel(), p.numel()).diagonal().view_as(p)
-        for name, p in parameters.items()
-    }
-
-
-def weighted(model, diagonal):
-    return sum(float((p.detach() ** 2 * diagonal[n]).sum()) for n, p in model.named_parameters())
+def exact_trace(model, inputs, targets):
+    """The sum of theta_j^2 H_jj over what is trained, of mean |f - y|^2 / 2."""
+    loss, theta = by_vector(model, lambda f: (f - targets).square().sum(1).mean() / 2, inputs)
+    hessian = torch.autograd.functional.hessian(loss, theta, vectorize=True)
+    return float(theta**2 @ hessian.diagonal())
 
 
 def test_a_quadratic_loss_has_the_trace_at_any_rho_within_the_stated_error(normal):
@@ -50,7 +38,7 @@ def test_a_quadratic_loss_has_the_trace_at_any_rho_within_the_stated_error(norma
         targets = normal(4, 3, seed=seed + 100)
         how = {"rho": 0.5, "draws": 30, "ascent_steps": 0, "trace": "exact", **RAW}
         report = measured(model, inputs, targets, seed, **how)
-        exact = weighted(model, diagonal_of_hessian(model, inputs, targets))
+        exact = exact_trace(model, inputs, targets)
         assert float(report.elementwise_adaptive_trace) == pytest.approx(exact, rel=1e-10)
         error = float(report.adaptive_sharpness_draw_error)
         scores.append((float(report.adaptive_sharpness) - exact) / error)
@@ -121,14 +109,12 @@ def test_small_rho_gives_the_hessian_and_not_its_gauss_newton_part(mlp, normal):
     model = nn.Sequential(mlp((3, 4, 2), activation="tanh"), nn.Sigmoid())
     inputs, targets = normal(5, 3), 3 * normal(5, 2, seed=50)
     report = measured(model, inputs, targets, rho=1e-3, draws=2000, trace="exact", **RAW)
-    exact = weighted(model, diagonal_of_hessian(model, inputs, targets))
+    exact = exact_trace(model, inputs, targets)
     error = float(report.adaptive_sharpness_draw_error)
     assert abs(float(report.adaptive_sharpness) - exact) < 4 * error
     gauss_newton = float(report.elementwise_adaptive_trace)
-    jacobian = jacrev(lambda changed: functional_call(model, changed, (inputs,)))
-    parts = jacobian({name: p.detach() for name, p in model.named_parameters()})
-    named = model.named_parameters()
-    brute = sum(float((parts[name] * p.detach()).square().sum()) for name, p in named)
+    outputs, theta = by_vector(model, lambda f: f, inputs)
+    brute = float((torch.func.jacrev(outputs)(theta) * theta).square().sum())
     assert gauss_newton == pytest.approx(brute / len(inputs), rel=1e-10)
     assert abs(gauss_newton - exact) > 6 * error  # the residual's term is not in it
 
@@ -162,8 +148,7 @@ def test_frozen_parameters_do_not_move(mlp, normal):
         p.requires_grad_(False)
     model[0].weight.requires_grad_()
     changes = loss_changes(model, inputs, targets, draws=300, rho=1e-2)
-    diagonal = diagonal_of_hessian(model, inputs, targets)["0.weight"]
-    exact = float((model[0].weight.detach() ** 2 * diagonal).sum())
+    exact = exact_trace(model, inputs, targets)
     per_draw = (2e4 * changes).mean(0)
     assert abs(float(per_draw.mean()) - exact) < 4 * float(per_draw.std()) / 300**0.5
 

@@ -202,7 +202,6 @@ def test_one_output_has_no_normalized_logits(normal):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"y": None}, "needs targets"),
         ({"y": torch.rand(10, 3)}, "neither classes nor probabilities"),
         ({"y": torch.full((10,), 7)}, "label 7"),
         ({"radii": {"worst-standard-l2": [0.1, 0.0]}}, "> 0"),

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import flatlab
 from flatlab.derivatives.second_order import matrices
 from flatlab.derivatives.second_order.hessian_products import empirical_fisher_product
 from flatlab.losses import loss_of
 from tests.networks.small_networks import LOSSES, small
+from tests.networks.whole import matrices_of
 from tests.refusals import refused
 
 # torch warns of itself when it first differentiates forward, which torch.func does
@@ -19,28 +19,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script")
 MATRICES = ["hessian", "gauss-newton", "empirical-fisher"]
 
 
-@sdpa_kernel(SDPBackend.MATH)
-def dense(model, x, labels, loss, matrix, names=None):
-    """A matrix of second derivatives, row by row; in the parameters `names`."""
-    theta = [p for n, p in model.named_parameters() if names is None or n in names]
-
-    def jacobian(values, variables):
-        flags = {"retain_graph": True, "create_graph": True, "materialize_grads": True}
-        rows = (torch.autograd.grad(each, variables, **flags) for each in values.flatten())
-        return torch.stack([torch.cat([part.flatten() for part in row]) for row in rows])
-
-    f = model(x)
-    y = nn.functional.one_hot(labels, f.shape[1]).to(x)
-    values, mean = loss.values(f, y), loss.share(1, len(x))
-    if matrix == "hessian":
-        (gradient,) = jacobian(values.sum() * mean, theta)
-        return jacobian(gradient, theta).detach()
-    if matrix == "empirical-fisher":
-        rows = jacobian(values, theta)
-        return (rows.mT @ rows * mean).detach()
-    rows, free = jacobian(f, theta), f.detach().requires_grad_()
-    slope = jacobian(loss.values(free, y).sum(), [free])
-    return (rows.mT @ jacobian(slope, [free]) @ rows).detach() * mean
+def dense(model, x, labels, **settings):
+    """The matrices, by name."""
+    settings = settings or {"loss": "cross-entropy"}
+    return matrices_of(model, x, nn.functional.one_hot(labels).to(x), loss_of(settings))
 
 
 def measured(model, x, labels, loss="cross-entropy", **options):
@@ -57,8 +39,7 @@ def test_eigenvalues_and_vectors_are_those_of_the_matrices(name, kind):
     model, x, labels = small(name)
     settings = dict(LOSSES[kind])
     found = measured(model, x, labels, largest=6, smallest=4, eigenvectors=True, **settings)
-    for matrix in MATRICES:
-        whole = dense(model, x, labels, loss_of(settings), matrix)
+    for matrix, whole in dense(model, x, labels, **settings).items():
         values = torch.linalg.eigvalsh(whole).numpy()
         here = found.sel(block="network", matrix=matrix)
         close = {"abs": 1e-8 * np.abs(values).max()}
@@ -85,14 +66,13 @@ def test_blocks_are_those_of_the_matrix(blocks):
     }
     expected = ["fc1", "fc2", "fc3"] if blocks == "layers" else blocks
     assert found.block.values.tolist() == expected
+    every = dense(model, x, labels)
     for block in expected:
-        for matrix in MATRICES:
-            loss = loss_of({"loss": "cross-entropy"})
-            part = dense(model, x, labels, loss, matrix, inside[block])
-            values = torch.linalg.eigvalsh(part).numpy()[::-1][:3]
+        flags = [n in inside[block] for n, p in names.items() for _ in range(p.numel())]
+        for matrix, whole in every.items():
+            values = torch.linalg.eigvalsh(whole[flags][:, flags]).numpy()[::-1][:3]
             here = found.sel(block=block, matrix=matrix)
             assert here.largest_eigenvalue.values == pytest.approx(values, abs=1e-8 * values[0])
-            flags = [n in inside[block] for n, p in names.items() for _ in range(p.numel())]
             assert not here.largest_eigenvector.values[:, ~np.array(flags)].any()
             assert np.linalg.norm(here.largest_eigenvector.values, axis=1) == pytest.approx(1)
 
@@ -113,7 +93,7 @@ def test_batch_norm_with_the_statistics_of_all_samples():
     model, x, labels = small("vgg")
     train = measured(model, x, labels, largest=4, batch_norm="train", matrices=["hessian"])
     model.train()
-    matrix = dense(model, x, labels, loss_of({"loss": "cross-entropy"}), "hessian")
+    matrix = dense(model, x, labels)["hessian"]
     values = torch.linalg.eigvalsh(matrix).numpy()[::-1][:4]
     assert train.largest_eigenvalue.values.flatten() == pytest.approx(values, rel=1e-7)
 
@@ -123,7 +103,7 @@ def test_density_and_trace():
     model, x, labels = small("mlp-tanh")
     options = {"density_probes": 20, "density_steps": 200, "density_width": 0.05, "largest": 0}
     found = measured(model, x, labels, matrices=[matrix], **options).isel(block=0, matrix=0)
-    whole = dense(model, x, labels, loss_of({"loss": "cross-entropy"}), matrix)
+    whole = dense(model, x, labels)[matrix]
     values = torch.linalg.eigvalsh(whole).numpy()
     at, width = found.density_at.values, float(found.density_width)
     kernels = np.exp(-0.5 * ((at[:, None] - values) / width) ** 2) / (width * np.sqrt(2 * np.pi))

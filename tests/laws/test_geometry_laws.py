@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from tests.laws.relations import EXACT, in_order, in_order_of_logarithms, is_one, law
+from tests.networks.whole import hessian_of
 
 
 def test_quantities_with_parts_are_their_sums_and_means(networks):
@@ -232,19 +233,9 @@ def test_mean_volumes_lie_below_their_bounds(linear_networks):
 
 
 def hessian_diagonal(model, x, targets):
-    """Of mean |f - y|^2 / 2, by differentiating twice with respect to every parameter."""
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    loss = (model(x) - targets).square().sum(1).mean() / 2
-    gradients = torch.autograd.grad(loss, parameters, create_graph=True)
-    flat = torch.cat([gradient.flatten() for gradient in gradients])
-
-    def row(unit):
-        how = {"retain_graph": True, "materialize_grads": True}
-        rows = torch.autograd.grad(flat, parameters, unit, **how)
-        return torch.cat([each.flatten() for each in rows])
-
-    units = torch.eye(len(flat), dtype=flat.dtype)
-    return torch.stack([unit @ row(unit) for unit in units]).numpy()
+    """Of mean |f - y|^2 / 2, with respect to every parameter."""
+    whole = hessian_of(model, lambda f: (f - targets).square().sum(1).mean() / 2, x)
+    return whole.diagonal().numpy()
 
 
 def check(model, x, data, normal, measured):

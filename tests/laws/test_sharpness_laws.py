@@ -9,12 +9,12 @@ import pytest
 import torch
 from hypothesis import strategies as st
 from torch import nn
-from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 import flatlab
 from flatlab.families.sharpness import SMALLEST_RADII
 from tests.laws.relations import law
+from tests.networks.whole import by_vector
 
 SCALE_FREE = [name for name in SMALLEST_RADII if "standard" not in name]
 
@@ -65,14 +65,7 @@ def test_larger_batches_do_not_have_a_larger_worst_case(case, seed):
 
 def derivatives(model, x, y):
     """The weights as one vector, and gradient and Hessian of the loss there."""
-    names, shapes = zip(*((n, p.shape) for n, p in model.named_parameters()), strict=True)
-    weights = torch.cat([p.detach().flatten() for p in model.parameters()])
-
-    def loss(vector):
-        parts = vector.split([shape.numel() for shape in shapes])
-        theta = {n: p.view(s) for n, p, s in zip(names, parts, shapes, strict=True)}
-        return cross_entropy(functional_call(model, theta, (x,)), y)
-
+    loss, weights = by_vector(model, lambda f: cross_entropy(f, y), x)
     jacobian, hessian = torch.autograd.functional.jacobian, torch.autograd.functional.hessian
     return weights, jacobian(loss, weights), hessian(loss, weights)
 

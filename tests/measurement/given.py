@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import flatlab
+from tests.networks.whole import by_vector
 
 torch.manual_seed(0)
 X, LABELS = torch.randn(12, 4).double(), torch.randint(3, (12,))
@@ -53,25 +54,12 @@ class Tanh(torch.autograd.Function):
             return g.detach() * (1 - ctx.saved_tensors[0].tanh() ** 2)
 
 
-def loss_on(model, x, y, loss=F.cross_entropy):
-    """The loss as a function of one vector, and that vector."""
-    theta = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    start = torch.cat([p.detach().flatten() for p in theta.values()])
-
-    def value(v, reduced=True):
-        parts = v.split([p.numel() for p in theta.values()])
-        moved = {n: part.view_as(p) for (n, p), part in zip(theta.items(), parts, strict=True)}
-        f = torch.func.functional_call(model, moved, x if isinstance(x, tuple) else (x,))
-        return loss(f, y) if reduced else f
-
-    return value, start
-
-
 def right(model, x, y=LABELS, loss=F.cross_entropy):
     """lambda_max of the Hessian, mean |df/dtheta|^2 and the loss, written out."""
-    value, start = loss_on(model, x, y, loss)
+    given = x if isinstance(x, tuple) else (x,)
+    value, start = by_vector(model, lambda f: loss(f, y), *given)
     hessian = torch.autograd.functional.hessian(value, start, vectorize=True)
-    jacobian = torch.autograd.functional.jacobian(lambda v: value(v, False), start)
+    jacobian = torch.autograd.functional.jacobian(by_vector(model, lambda f: f, *given)[0], start)
     sharpness = jacobian.flatten(1, -2).square().sum((1, 2)).mean()
     return float(torch.linalg.eigvalsh(hessian)[-1]), float(sharpness), float(value(start))
 

@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import flatlab
+from tests.networks.whole import by_vector
 from tests.refusals import refused
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -159,16 +160,9 @@ def in_float64(tensor):
 def by_hand(model, inputs, loss, targets):
     """The loss of a network, and the largest eigenvalue of its Hessian, in float64."""
     double = copy.deepcopy(model)._apply(in_float64)
-    names, theta = zip(*double.named_parameters(), strict=True)
     args = () if isinstance(inputs, dict) else (in_float64(inputs),)
     named = {k: in_float64(x) for k, x in inputs.items()} if isinstance(inputs, dict) else {}
-
-    def value(vector):
-        parts = vector.split([p.numel() for p in theta])
-        state = {n: v.view_as(p) for n, v, p in zip(names, parts, theta, strict=True)}
-        return loss(torch.func.functional_call(double, state, args, named), targets)
-
-    start = torch.cat([p.detach().flatten() for p in theta])
+    value, start = by_vector(double, lambda f: loss(f, targets), *args, **named)
     hessian = torch.autograd.functional.hessian(value, start, vectorize=True)
     return float(value(start)), float(torch.linalg.eigvalsh(hessian)[-1])
 

@@ -12,7 +12,8 @@ from torch.nn.functional import one_hot
 from torch.utils.data import DataLoader, TensorDataset
 
 import flatlab
-from tests.networks.users import LABELS, Plain, V, X, hessian_of, measured, same, seeded
+from tests.networks.users import LABELS, Plain, V, X, measured, same, seeded
+from tests.networks.whole import hessian_of
 from tests.networks.written import Written
 from tests.refusals import refused
 

@@ -11,7 +11,8 @@ from torch.nn import functional as F
 import flatlab
 from flatlab.core.registry import keys_of, measures_samples
 from tests.networks.masked import largest
-from tests.networks.users import LABELS, Plain, X, hessian_of, measured, same, seeded
+from tests.networks.users import LABELS, Plain, X, measured, same, seeded
+from tests.networks.whole import hessian_of
 from tests.refusals import refused
 
 BOTH = ("geometry", "hessian")

@@ -41,17 +41,3 @@ class Plain(nn.Module):
 def same(one, other):
     for name in one.data_vars:
         assert np.allclose(one[name], other[name], rtol=1e-9, atol=1e-12, equal_nan=True), name
-
-
-def hessian_of(model, loss, *inputs):
-    """By torch.func, in all parameters."""
-    named = dict(model.named_parameters())
-
-    def total(vector):
-        parts = vector.split([p.numel() for p in named.values()])
-        pieces = zip(named.items(), parts, strict=True)
-        state = {name: part.view_as(p) for (name, p), part in pieces}
-        return loss(torch.func.functional_call(model, state, inputs))
-
-    theta = torch.cat([p.detach().flatten() for p in named.values()])
-    return torch.autograd.functional.hessian(total, theta, vectorize=True)

@@ -175,6 +175,7 @@ def test_without_sharpness_or_a_test_set_no_claim_is_run(figure):
                 assert (figure, missing) == ("fig6", "has no test_set test")  # not about these
 
 
+RUNS = 450
 PRINTED = {"table1": TABLE1, "table2": TABLE2, "table3": TABLE3, "table4": TABLE4}
 
 
@@ -183,13 +184,13 @@ def as_printed(key, printed, of=1.0):
 
     Of normal variables with the correlation sin(pi tau / 2) Kendall's tau is tau.
     """
-    table, generator = zoo(key, runs=800), np.random.default_rng(0)
-    common = generator.normal(size=800)
+    table, generator = zoo(key, runs=RUNS), np.random.default_rng(0)
+    common = generator.normal(size=RUNS)
     taus = np.mean([printed[name] for name in OF_RELEASED], axis=1)  # definitions, radii
     table["test_set_error"][:] = 40 + 5 * common[:, None]
     table["test_error"][:] = 40 + 5 * common
     rho = np.sin(np.pi / 2 * of * taus)
-    own = generator.normal(size=(800, *rho.shape))
+    own = generator.normal(size=(RUNS, *rho.shape))
     table["sharpness_at_radius"][:] = np.exp(
         rho * common[:, None, None] + np.sqrt(1 - rho**2) * own
     )

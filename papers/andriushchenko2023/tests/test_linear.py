@@ -198,13 +198,10 @@ class Doubled(nn.Linear):
         (nn.Sequential(nn.Linear(3, 2), nn.ReLU(), nn.Linear(2, 2)), 0, "one linear layer"),
         (nn.Sequential(nn.Linear(3, 2), nn.Softmax(1)), 0, "one linear layer"),
         (Doubled(3, 2), 0, "one linear layer"),
-        (nn.Linear(3, 2), None, "needs targets"),
         (nn.Linear(3, 2), 5, "a class 5, the classifier has 2 outputs"),
         (nn.Linear(3, 1), 0.3, "+1 and -1"),
     ],
 )
 def test_what_is_no_linear_classifier_is_refused_in_a_sentence(model, targets, sentence):
-    if targets is not None:
-        shape = (4, 1) if isinstance(targets, float) else (4,)
-        targets = torch.full(shape, targets)
+    targets = torch.full((4, 1) if isinstance(targets, float) else (4,), targets)
     refused(sentence, flatlab.measure, model, torch.randn(4, 3), targets, families=["linear"])

@@ -50,20 +50,20 @@ def test_it_is_the_change_of_the_loss_with_perturbed_features(name, loss):
     """Def. 1 and Eq. 4: another sample of orthogonal matrices, drawn here, of features not w."""
     model, inputs, labels = small(name)
     targets = targets_for(loss, labels)
-    how = {"robustness_deltas": [0.2], "robustness_draws": 300, "seed": 1}
+    how = {"robustness_deltas": [0.2], "robustness_draws": 150, "seed": 1}
     found = measured(model, inputs, targets, loss, **how)
     before = float(total_loss(model, inputs, targets, loss)({}).detach())
     generator = np.random.default_rng(7)
     for layer in LINEAR[name]:
         width = model.get_submodule(layer).in_features
         values = []
-        for _ in range(300):
+        for _ in range(150):
             a = 0.2 * orthogonal(generator, width)
             changes = [partial(turned, a=matrix) for matrix in (a, -a)]
             both = [loss_with(model, layer, each, inputs, targets, loss) for each in changes]
             values.append(np.mean(both) - before)
         stated = found.feature_robustness_error.sel(layer=layer)[0]
-        error = np.hypot(np.std(values, ddof=1) / 300**0.5, stated)
+        error = np.hypot(np.std(values, ddof=1) / 150**0.5, stated)
         difference = found.feature_robustness.sel(layer=layer)[0] - np.mean(values)
         assert abs(difference) < 4 * error + 1e-12, layer
 
@@ -75,7 +75,7 @@ def test_its_leading_order_is_relative_flatness(name, loss):
     model, inputs, labels = small(name)
     targets = targets_for(loss, labels)
     flat = flatlab.measure(model, inputs, targets, families="flatness", **LOSSES[loss])
-    found = measured(model, inputs, targets, loss, robustness_deltas=[0.03], robustness_draws=100)
+    found = measured(model, inputs, targets, loss, robustness_deltas=[0.03], robustness_draws=40)
     linear = LINEAR[name]
     features = flat.features.sel(layer=linear)
     leading = 0.03**2 / (2 * features) * flat.kappa_trace.sel(layer=linear)
@@ -147,11 +147,11 @@ def test_the_nearby_loss_is_that_of_truncated_normal_features(name, loss):
     """Eq. 6 by rejection, in the space of the features."""
     model, inputs, labels = small(name)
     targets = targets_for(loss, labels)
-    found = report(model, inputs, targets, loss, representativeness_draws=600)
+    found = report(model, inputs, targets, loss, representativeness_draws=300)
     generator = np.random.default_rng(3)
     for layer in LINEAR[name]:
         width = model.get_submodule(layer).in_features
-        draws = in_the_ball(generator, 500 * len(inputs), width).reshape(500, len(inputs), width)
+        draws = in_the_ball(generator, 200 * len(inputs), width).reshape(200, len(inputs), width)
 
         def changed(phi, xi):
             return phi + DELTA * phi.norm(dim=1, keepdim=True) * torch.from_numpy(xi)
@@ -159,7 +159,7 @@ def test_the_nearby_loss_is_that_of_truncated_normal_features(name, loss):
         changes = [partial(changed, xi=xi) for xi in draws]
         values = [loss_with(model, layer, c, inputs, targets, loss).mean() for c in changes]
         row = found.sel(layer=layer, delta_index="0")
-        error = np.hypot(np.std(values) / 500**0.5, row.nearby_loss_error)
+        error = np.hypot(np.std(values) / 200**0.5, row.nearby_loss_error)
         assert abs(row.nearby_loss - np.mean(values)) < 4 * error, layer
 
 
@@ -171,7 +171,7 @@ def test_equation_5(loss):
     targets, other = targets_for(loss, labels), small("mlp-tanh", seed=5)[1]
     settings = settings_of(
         "representativeness",
-        {**OPTIONS, "representativeness_draws": 400},
+        {**OPTIONS, "representativeness_draws": 200},
         loss_of(LOSSES[loss]),
         held_out=SampleSet(other, targets, labels),
     )
@@ -183,14 +183,14 @@ def test_equation_5(loss):
     generator = np.random.default_rng(11)
     for place, layer in enumerate(LINEAR["mlp-tanh"]):
         width = model.get_submodule(layer).in_features
-        lengths = np.linalg.norm(in_the_ball(generator, 700, width), axis=1)
+        lengths = np.linalg.norm(in_the_ball(generator, 300, width), axis=1)
         robustness = []
         for length in lengths:
             a = DELTA * length * orthogonal(generator, width)
             changes = [partial(turned, a=matrix) for matrix in (a, -a)]
             moved = [loss_with(model, layer, each, inputs, targets, loss) for each in changes]
             robustness.append(np.mean(moved) - empirical)
-        error = np.hypot(np.std(robustness) / 700**0.5, found.values["nearby_loss_error"][place])
+        error = np.hypot(np.std(robustness) / 300**0.5, found.values["nearby_loss_error"][place])
         sum_ = found.values["representativeness"][place] + np.mean(robustness)
         assert abs(sum_ - (risk - empirical)) < 4 * error, layer
 
@@ -242,9 +242,7 @@ def test_of_one_sample_there_are_no_folds():
 
 
 @pytest.mark.parametrize("family", ["feature-robustness", "representativeness"])
-def test_targets_and_a_linear_layer_are_needed(family):
-    model, inputs, _ = small("mlp-relu")
-    refused("needs targets", flatlab.measure, model, inputs, families=family)
+def test_a_linear_layer_is_needed(family):
     flat = nn.Sequential(nn.Conv2d(1, 2, 8), nn.Flatten()).double()
     data = torch.randn(3, 1, 8, 8, dtype=torch.float64), torch.tensor([0, 1, 0])
     refused("needs a linear layer", flatlab.measure, flat, *data, families=family)

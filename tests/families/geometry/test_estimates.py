@@ -51,14 +51,6 @@ def test_directions_are_drawn_until_the_accuracy_is_reached():
     assert report.attrs["directions"] % 30 == 0
 
 
-@pytest.mark.more
-def test_an_estimate_does_not_depend_on_batches():
-    model, x = many_outputs("perceptron")
-    first, second = (flatlab.measure(model, x, accuracy=0.9, batch_size=n) for n in (1, len(x)))
-    for key in {*ESTIMATED} - {"linear_stability_ratio"}:  # an iteration ends with its batch
-        assert first[key].values == pytest.approx(second[key].values, rel=1e-9, nan_ok=True), key
-
-
 def test_auto_is_exact_where_a_sample_fits_and_estimates_where_it_does_not():
     model, x = many_outputs("perceptron")
     exact = flatlab.measure(model, x)

@@ -181,16 +181,6 @@ def test_what_does_not_fit_in_memory_is_estimated_by_default():
     assert found.equals(measured(model, inputs, representations_accuracy=wanted, **how))
 
 
-def test_batches_and_order_of_calls_change_nothing():
-    model, inputs, labels = small("lenet")
-    whole = measured(model, inputs, labels, representations_accuracy=0.2)
-    torch.rand(5)
-    parts = measured(model, inputs, labels, representations_accuracy=0.2, batch_size=4)
-    for name in whole:
-        close = pytest.approx(whole[name].values, rel=1e-4, abs=1e-6, nan_ok=True)
-        assert parts[name].values == close, name
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_violations_of_estimates_are_beyond_their_errors(seed, mlp, normal):
     model, inputs = mlp((5, 7, 3, 4), seed=seed), normal(6, 5, seed=seed)

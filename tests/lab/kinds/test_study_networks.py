@@ -158,21 +158,25 @@ def test_an_edit_reaches_exactly_the_jobs_that_use_it(study):
     declare("mine-files", FILES)
     before = codes()
 
-    def changed_by(path, old, new):
-        content = Path(path).read_text()
-        assert old in content
-        Path(path).write_text(content.replace(old, new, 1))
+    def changed_by(*edits):
+        """Jobs as experiment and what is made, tables as the experiment alone."""
+        kept = {path: Path(path).read_text() for path, _, _ in edits}
+        for path, old, new in edits:
+            assert old in kept[path]
+            Path(path).write_text(kept[path].replace(old, new, 1))
         after = codes()
-        Path(path).write_text(content)
-        return {name.split()[1] for name in before if before[name] != after.get(name)}
+        for path, content in kept.items():
+            Path(path).write_text(content)
+        return {name.rpartition(" ")[0] for name in before if before[name] != after.get(name)}
 
-    assert changed_by("other.py", "{}", "{1: 2}") == {"train"}
-    assert changed_by("mine.py", "range(5)", "range(6)") == {"geometry", "hessian"}
-    assert changed_by("helpers.py", "50, 6", "60, 6") == {"geometry", "hessian"}
-    assert changed_by("runs.csv", "6.0", "7.0") == {"table"}  # an outcome
-    assert changed_by("experiments/mine-loop.yaml", "title: Mine", "title: Ours") == {"table"}
-    lr = changed_by("experiments/mine-loop.yaml", "- 0.5\n", "- 0.2\n")
-    assert lr == {"train", "geometry", "hessian", "table"}
+    loop, files, yaml = "mine-loop", "mine-files", "experiments/mine-loop.yaml"
+    of_loop = {f"{loop} geometry", f"{loop} hessian"}
+    measured = of_loop | {f"{files} geometry", f"{files} hessian"}
+    outcome, title = ("runs.csv", "6.0", "7.0"), (yaml, "title: Mine", "title: Ours")
+    assert changed_by(("other.py", "{}", "{1: 2}"), outcome) == {f"{loop} train", files}
+    assert changed_by(("mine.py", "range(5)", "range(6)")) == measured
+    assert changed_by(("helpers.py", "50, 6", "60, 6"), title) == measured | {loop}
+    assert changed_by((yaml, "- 0.5\n", "- 0.2\n")) == of_loop | {f"{loop} train", loop}
 
 
 BAD = {

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -77,66 +78,49 @@ OTHER = {
 }
 
 
-@pytest.mark.parametrize("edited", SAME.values(), ids=SAME.keys())
-def test_what_does_not_compute_does_not_count(package, edited):
-    package({"things/table": CODE})
-    before = of("things.table")
-    package({"things/table": edited})
-    assert of("things.table") == before
+IMPORTS = [
+    "import flatlab.far.last",
+    "import flatlab.far.last as name",
+    "from flatlab.far import last",
+    "from flatlab.far.last import thing",
+    "def function():\n    from flatlab.far import last",
+    "if True:\n    import os, flatlab.far.last",
+    "from .far import last",
+    "from .far.last import thing",
+]
+EXCLUDED = ["__init__", "plan/__init__", "plan/figures", "store", "jobs/job", "cli"]
 
 
-@pytest.mark.parametrize("edited", OTHER.values(), ids=OTHER.keys())
-def test_code_counts(package, edited):
-    assert edited != CODE
-    package({"things/table": CODE})
-    before = of("things.table")
-    package({"things/table": edited})
-    assert of("things.table") != before
+def edits():
+    """By what they are: files before and after, and whether `a.root` has another fingerprint."""
+    yield from ((name, {"a/root": CODE}, {"a/root": text}, False) for name, text in SAME.items())
+    yield from ((name, {"a/root": CODE}, {"a/root": text}, True) for name, text in OTHER.items())
+    for line in IMPORTS:
+        files = {"a/root": "import flatlab.middle", "middle": line, "far/last": "x = 1"}
+        yield line, files, {"far/last": "x = 2"}, True
+    around = {"a/root": "x = 1", "a/__init__": "y = 1"}  # importing a module runs it
+    yield "the package around a module", around, {"a/__init__": "y = 2"}, True
+    for name in EXCLUDED:
+        module = f"flatlab/{name}".removesuffix("/__init__").replace("/", ".")
+        after = {name: "x = 2\nimport flatlab.other", "other": "z = 3"}
+        yield name, {"a/root": f"import {module}", name: "x = 1"}, after, False
+    alike = {"a/root": "import flatlab.planes, flatlab.storage", "storage": "", "planes": "x = 1"}
+    yield "named like an excluded one", alike, {"planes": "x = 2"}, True
+    apart = {"a/root": "x = 1", "a/other": "y = 1", "plane": "z = 1"}
+    yield "modules that it does not import", apart, {"a/other": "y = 2", "plane": "z = 2"}, False
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "import flatlab.far.last",
-        "import flatlab.far.last as name",
-        "from flatlab.far import last",
-        "from flatlab.far.last import thing",
-        "def function():\n    from flatlab.far import last",
-        "if True:\n    import os, flatlab.far.last",
-        "from .far import last",
-        "from .far.last import thing",
-    ],
-)
-def test_imports_are_followed_through_modules_and_functions(package, line):
-    package({"families/geometry": "import flatlab.middle", "middle": line, "far/last": "x = 1"})
-    before = of("families.geometry")
-    package({"far/last": "x = 2"})
-    assert of("families.geometry") != before
-
-
-def test_the_package_around_a_module_counts(package):
-    """Importing a module runs the `__init__.py` of its folder."""
-    package({"families/geometry": "x = 1", "families/__init__": "y = 1"})
-    before = of("families.geometry")
-    package({"families/__init__": "y = 2"})
-    assert of("families.geometry") != before
+@pytest.mark.parametrize(("name", "files", "edited", "counts"), [*edits()])
+def test_what_computes_counts_and_nothing_else(package, name, files, edited, counts):
+    package(files)
+    before = of("a.root")
+    package(edited)
+    assert (of("a.root") != before) == counts, name
 
 
 def test_circles_of_imports_end(package):
     package({"a": "import flatlab.b", "b": "import flatlab.a"})
     assert of("a") == of("b")
-
-
-@pytest.mark.parametrize(
-    "excluded", ["__init__", "plan/__init__", "plan/figures", "store", "jobs/job", "cli"]
-)
-def test_planning_storing_and_the_command_line_do_not_count(package, excluded):
-    name = excluded.removesuffix("/__init__").replace("/", ".")
-    root = "import flatlab\n" if name == "__init__" else f"import flatlab.{name}\n"
-    package({"families/geometry": root, excluded: "x = 1"})
-    before = of("families.geometry")
-    package({excluded: "x = 2\nimport flatlab.families.accuracy", "families/accuracy": "z = 3"})
-    assert of("families.geometry") == before
 
 
 def test_files_that_a_module_reads_count(package):
@@ -153,13 +137,6 @@ def test_files_that_a_module_reads_count(package):
     assert other == other_then
 
 
-def test_an_unrelated_module_does_not_count(package):
-    package({"families/geometry": "x = 1", "families/accuracy": "y = 1", "plane": "z = 1"})
-    before = of("families.geometry")
-    package({"families/accuracy": "y = 2", "plane": "z = 2"})
-    assert of("families.geometry") == before
-
-
 def test_an_import_by_a_former_name_is_the_one_by_todays_and_counts(package):
     found = []
     for room, value in (("metrics", 1), ("families", 1), ("metrics", 2)):
@@ -167,14 +144,6 @@ def test_an_import_by_a_former_name_is_the_one_by_todays_and_counts(package):
         package({"families/other": f"A = {value}"})
         found.append(of("families.mine"))
     assert found[0] == found[1] != found[2]
-
-
-def test_a_module_whose_name_starts_like_an_excluded_one_counts(package):
-    package({"families/geometry": "import flatlab.planes, flatlab.storage", "storage": "x = 1"})
-    package({"planes": "x = 1"})
-    before = of("families.geometry")
-    package({"planes": "x = 2"})
-    assert of("families.geometry") != before
 
 
 CATALOGUE = '"""What there is."""\nfrom flatlab.far.last import thing\n__all__ = ["thing"]\n'
@@ -267,7 +236,7 @@ names = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(names)
 sys.modules.update({module.__name__: module for module in (registry, studies, names)})
 fingerprint = runpy.run_path(sys.argv[1])["fingerprint"]
-print(json.dumps({root: fingerprint(root) for root in sys.argv[3:]}))
+print(json.dumps({room: fingerprint(*roots) for room, roots in json.loads(sys.argv[3]).items()}))
 """
 
 
@@ -291,15 +260,18 @@ def interpreter(version):
 @pytest.mark.more
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_python_gives_the_same_fingerprints(package, version, tmp_path):
-    """Of each module of this package, and of syntax that Python versions parse differently."""
+    """Of this package, each room as a whole, and of syntax that they parse differently."""
     python = interpreter(version)
     shutil.rmtree(tmp_path / "flatlab")
     shutil.copytree(ROOT / "flatlab", tmp_path / "flatlab")
     package({"difficult": DIFFICULT, "families/other": "x = 1"})
-    files = [path.relative_to(tmp_path) for path in (tmp_path / "flatlab").rglob("*.py")]
-    roots = sorted(".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in files)
-    assert len(roots) > 20
-    arguments = [ROOT / "flatlab/lab/plan/fingerprint.py", tmp_path / "flatlab", *roots]
+    rooms = defaultdict(list)
+    for path in sorted((tmp_path / "flatlab").rglob("*.py")):
+        parts = path.relative_to(tmp_path).with_suffix("").parts
+        rooms[parts[:2][-1]].append(".".join(parts).removesuffix(".__init__"))
+    assert len(rooms) > 10
+    code = ROOT / "flatlab/lab/plan/fingerprint.py"
+    arguments = [code, tmp_path / "flatlab", json.dumps(rooms)]
     run = subprocess.run(
         [python, "-I", "-W", "error", "-c", ELSEWHERE, *arguments],
         capture_output=True,
@@ -307,4 +279,6 @@ def test_every_python_gives_the_same_fingerprints(package, version, tmp_path):
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    assert json.loads(run.stdout) == {root: module.fingerprint(root) for root in roots}
+    assert json.loads(run.stdout) == {
+        room: module.fingerprint(*each) for room, each in rooms.items()
+    }

@@ -148,7 +148,7 @@ def test_the_rate_that_a_run_drew_is_told():
 def test_the_loop_is_what_one_writes_with_the_framework(rule):
     """SGD, schedulers and losses of torch, on the data in the order of numpy's generator."""
     steps = min(rule.get("iterations", 10), 10)
-    arrays = weights(images((8, 8)), "resnet", mode="loop", **{"iterations": steps, **rule})
+    arrays = weights(images((8, 8)), "resnet", mode="loop", **{**rule, "iterations": steps})
     rule = {key: value for key, value in rule.items() if key != "iterations"}
     for name, tensor in by_hand.weights("resnet", {}, steps, **rule).items():
         assert arrays[name][1, 0] == pytest.approx(tensor.numpy(), rel=0, abs=1e-9), name
