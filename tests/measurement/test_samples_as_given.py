@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import flatlab
-from tests.measurement.given import LABELS, TOKENS, Behind, X, measured, perceptron, right
+from tests.measurement.given import LABELS, TOKENS, Behind, X, measured, right
 from tests.refusals import refused
 
 
@@ -163,22 +163,3 @@ def test_integers_are_numbers_where_there_is_one_output(case, squeezed):
     wanted = right(plain, X, y.double(), half)
     assert measured(model, X, y, loss="half-mse") == pytest.approx(wanted, rel=1e-7)
     assert measured(model, X, y, loss=bce) == pytest.approx(right(plain, X, y, bce), rel=1e-7)
-
-
-TARGETS = {
-    "a column of classes": (LABELS[:, None], lambda f, y: F.cross_entropy(f, y[:, 0])),
-    "one-hot integers": (F.one_hot(LABELS, 3), F.cross_entropy),
-    "one-hot numbers": (F.one_hot(LABELS, 3).double(), F.cross_entropy),
-    "one-hot, of differences": (F.one_hot(LABELS, 3), F.mse_loss),
-    "several labels": (torch.randint(2, (12, 3)), bce),
-    "one label each, by logistic losses": (F.one_hot(LABELS, 3), bce),
-}
-
-
-@pytest.mark.parametrize("case", TARGETS)
-def test_a_function_takes_targets_as_they_are_given(case):
-    y, loss = TARGETS[case]
-    typed = y if y.shape[1] == 1 else y.double()
-    assert measured(perceptron(), X, y, loss=loss) == pytest.approx(
-        right(perceptron(), X, typed, loss), rel=1e-7
-    )
