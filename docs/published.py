@@ -4,6 +4,7 @@ They are written to `docs/figures/` before Sphinx reads the sources, and nothing
 `results/published` and the declarations of the papers.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from sphinx.application import Sphinx
 
 from flatlab.core import store
 from flatlab.lab import plan
-from flatlab.lab.figures.labels import extent_of
+from flatlab.lab.figures.labels import extent_of, two_digits
 from flatlab.lab.publish.scoreboard import OUTCOMES, Board, numbers
 from flatlab.lab.verdict_files import read_verdicts
-from flatlab.papers.beyond import fig6
+from flatlab.papers.beyond import fig5, fig6
 from flatlab.papers.beyond._joint import NETWORKS
 
 DOCS = Path(__file__).parent
@@ -54,6 +55,8 @@ def write() -> None:
         lstrip_blocks=True,
     )
     environment.globals.update(
+        quantities=quantities,
+        coefficients={"beyond_fig5": by_networks(runs.get("beyond_fig5", {}), "varies", taus)},
         scales=SCALES,
         meanings=MEANINGS,
         numbers=numbers,
@@ -72,7 +75,7 @@ def write() -> None:
         "papers": papers,
         "runs": runs,
         "boards": boards(runs),
-        "invariances": invariances(runs.get("beyond_fig6", {})),
+        "invariances": by_networks(runs.get("beyond_fig6", {}), "change", changes),
     }
     for name in ("gallery", "scoreboard", "invariances"):
         template = environment.get_template(f"{name}.md.jinja")
@@ -120,22 +123,45 @@ def boards(runs: dict[str, dict[str, dict[str, Any]]]) -> dict[str, Board]:
     }
 
 
-def invariances(runs: dict[str, dict[str, Any]]) -> dict[str, dict[str, pd.DataFrame]]:
-    """scale -> networks -> a row per measure, a column per change, in words; of published numbers.
+def by_networks(
+    runs: dict[str, dict[str, Any]], column: str, words: Callable[[pd.DataFrame], pd.Series]
+) -> dict[str, dict[str, pd.DataFrame]]:
+    """scale -> networks -> a row per measure, a column per value of one, of published numbers.
 
-    runs: those of the figure of invariances, by scale.
+    runs: those of a figure, by scale.  words: of each row; NaN of rows that are not shown.
     """
     found: dict[str, dict[str, pd.DataFrame]] = {}
     for scale, run in runs.items():
         if "csv" not in run["files"]:
             continue
-        changes = pd.read_csv(PAGES / run["files"]["csv"])
-        mark = changes["claimed"].map({True: "**", False: ""})
-        changes["words"] = mark + changes["median"].map(fig6.in_short) + mark
+        rows = pd.read_csv(PAGES / run["files"]["csv"])
+        rows = rows.assign(words=words(rows)).dropna(subset="words")
         found[scale] = {
-            NETWORKS[grid]: rows.pivot_table(
-                index="measure", columns="change", values="words", aggfunc="first", sort=False
+            NETWORKS[grid]: part.pivot_table(
+                index="measure", columns=column, values="words", aggfunc="first", sort=False
             ).fillna("")
-            for grid, rows in changes.groupby("grid", sort=False)
+            for grid, part in rows.groupby("grid", sort=False)
         }
     return found
+
+
+def changes(rows: pd.DataFrame) -> pd.Series:
+    """How much a measure changes, bold where a paper says that it does not."""
+    mark = rows["claimed"].map({True: "**", False: ""})
+    return mark + rows["median"].map(fig6.in_short) + mark
+
+
+def taus(rows: pd.DataFrame) -> pd.Series:
+    """Tau with the test error at the end of training."""
+    shown = (rows["at"] == fig5.END) & (rows["outcome"] == "test_error") & rows["low"].notna()
+    numbers = rows[["tau", "low", "high"]].map(two_digits)
+    return (numbers["tau"] + " [" + numbers["low"] + ", " + numbers["high"] + "]").where(shown)
+
+
+def quantities(figure: plan.Figure) -> list[str]:
+    """The quantities that a figure shows, as names of classes."""
+    declared = figure.declared
+    of_quantities = getattr(declared, "panel", "") in ("measure", ("x", "y"))
+    shown = [*declared.columns_shown, *(declared.panels if of_quantities else ())]
+    names = (name for column in shown for name in column.partition("[")[0].split())
+    return list(dict.fromkeys(name.replace("_", "-") for name in names))

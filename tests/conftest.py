@@ -48,6 +48,9 @@ def pytest_collection_modifyitems(items):
         for case in cases:
             if case not in asked:
                 case.add_marker("more")
+    for item in items:
+        if item.path.parent.name == "laws":
+            item.add_marker("law")
     # Runs of Snakemake take longest: what is left when they are done is short, and is shared out.
     items.sort(key=lambda item: not item.get_closest_marker("workflow"))
 

@@ -10,33 +10,26 @@ import pytest
 
 from flatlab.lab.plan import keys_of
 
-LIGHT = [
-    "flatlab.lab.plan",
-    "flatlab.core.store",
-    "flatlab.lab.tables.runs",
-    "flatlab.lab.tables.networks",
-]
-LIGHT += [
-    "flatlab.stats",
-    "flatlab.lab.figures",
-    "flatlab.lab.figures.matrix",
-    "flatlab.lab.claims",
-]
+LIGHT = ["flatlab.core.store", "flatlab.lab.tables.runs", "flatlab.lab.tables.networks"]
+LIGHT += ["flatlab.stats", "flatlab.lab.figures", "flatlab.lab.figures.matrix"]
+LIGHT += ["flatlab.lab.plan", "flatlab.lab.claims"]
 LIGHT += ["flatlab.simulations.representativeness", "flatlab.simulations.locally_constant_labels"]
 LIGHT += ["flatlab.papers.chen2026.claims", "flatlab.cli", "flatlab.data", "flatlab.data.digits"]
 LIGHT += [f"flatlab.cli.{key}" for key in keys_of("cli")]
 
 
-def loaded_after_importing(*modules):
+def loaded_after_importing(*modules, then=""):
     """The top-level packages that a new process has loaded."""
-    code = f"import sys, {', '.join(modules)}; print(*{{m.partition('.')[0] for m in sys.modules}})"
+    code = f"import sys, {', '.join(modules)}\n{then}\n"
+    code += "print(*{m.partition('.')[0] for m in sys.modules})"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(run.stdout.split())
 
 
 def test_planning_needs_neither_numbers_nor_pictures_nor_snakemake():
     heavy = {"numpy", "matplotlib", "xarray", "snakemake", "pandas", "scipy", "zarr", "torch"}
-    loaded = loaded_after_importing("flatlab.lab.plan")
+    then = "flatlab.lab.plan.Plan({'scale': 'paper'}); flatlab.lab.plan.keys_of_kinds()"
+    loaded = loaded_after_importing("flatlab.lab.plan", then=then)
     assert "flatlab" in loaded
     assert not loaded & heavy
 

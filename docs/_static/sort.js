@@ -30,3 +30,21 @@ document.querySelectorAll("table.searchable").forEach((table) => {
     }
   });
 });
+// The gallery: lists of papers, quantities and verdicts, which show only the pictures that have them.
+const pictures = [...document.querySelectorAll(".picture")];
+const filters = document.createElement("p");
+const show = () => pictures.forEach((picture) => {
+  const lists = [...filters.children];
+  picture.hidden = !lists.every((list) => !list.value || picture.classList.contains(list.value));
+});
+for (const kind of pictures.length ? ["paper", "quantity", "verdict"] : []) {
+  const list = document.createElement("select");
+  const classes = pictures.flatMap((picture) => [...picture.classList]);
+  const known = [...new Set(classes)].filter((name) => name.startsWith(`${kind}-`)).sort();
+  const words = (name) => name.slice(kind.length + 1).replaceAll("-", " ");
+  list.append(new Option(`every ${kind}`, ""), ...known.map((name) => new Option(words(name), name)));
+  list.setAttribute("aria-label", kind);
+  list.addEventListener("change", show);
+  filters.append(list, " ");
+}
+if (pictures.length) document.querySelector("h1 + p").after(filters);

@@ -29,7 +29,7 @@ CAPTIONS = {
     "forest": "Pearson's correlation with its 95 % interval, the jackknife over the seeds of each "
     "setting.",
     "matrix": "Above the diagonal: Pearson's correlation over all networks, its 95 % interval, and "
-    "in grey the correlation within settings, in italics where it has the other sign.",
+    "in grey that of the same setting, in italics where it has the other sign.",
 }
 
 

@@ -13,14 +13,14 @@ from flatlab.lab import plan
 from flatlab.lab.figures.labels import extent_of
 from flatlab.lab.publish import compare
 from flatlab.lab.publish.scoreboard import Board
-from flatlab.lab.verdict_files import read_verdicts
+from flatlab.lab.verdict_files import number_of, read_verdicts
 
 GROUP = "Look at results"
 PUBLISHED = "published"
 
 OF_A_DEMO = """\
-These are small networks, mostly on handwritten digits. They show that the
-workflow runs, not what holds in the papers: that is in FINDINGS.md."""
+Those of papers are small networks, mostly on handwritten digits. They show
+that the workflow runs, not what holds: that is in FINDINGS.md."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -118,7 +118,7 @@ def _claims(figure: plan.Figure, scale: str) -> Iterator[str]:
     rows: list[tuple[str, str, str]] = []
     for claim in content["claims"]:
         rows.append((claim["verdict"], claim["id"].split("/")[1], claim["text"]))
-        rows += [("", "", claim["reason"])] if claim["reason"] else []
+        rows += [("", "", said) for said in (claim["reason"], number_of(claim)) if said]
     if rows:
         yield text.table("><<", *rows)
     picture = place.figure(figure.paper, figure.key, "pdf")

@@ -7,7 +7,7 @@ from typing import Any, Literal, NotRequired, TypedDict, TypeVar
 import msgspec
 
 from flatlab.core.store import StoreError
-from flatlab.stats.verdict import Outcome
+from flatlab.stats.verdict import REPORTED, Outcome
 
 Nature = Literal["finding", "theorem", "check"]
 
@@ -87,6 +87,18 @@ class FigureVerdicts(TypedDict):
 def read_verdicts(path: str | Path) -> FigureVerdicts:
     """Read a verdict file; raise `StoreError` that names it if it is damaged."""
     return decoded(path, FigureVerdicts)
+
+
+def number_of(claim: ClaimRecord) -> str:
+    """What a verdict rests on, if one number with an interval: "0.69 [0.37, 0.86], n = 50"."""
+    judged = [each for each in claim["evidence"] if each["claim"] != REPORTED]
+    if len(judged) != 1:
+        return ""
+    value, low, high, n = (judged[0].get(key) for key in ("value", "low", "high", "n"))
+    if value is None or low is None or high is None:
+        return ""
+    told, *ends = (f"{x:.2f}" if abs(x) >= 0.1 else f"{x:.2g}" for x in (value, low, high))
+    return f"{told} [{', '.join(ends)}]" + (f", n = {n}" if n else "")
 
 
 def all_claims(verdicts: Iterable[FigureVerdicts]) -> list[ClaimRecord]:

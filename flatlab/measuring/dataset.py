@@ -97,7 +97,7 @@ def stacked(
             for dim, size in zip(of_quantity, like.shape, strict=True)
         ]
         values = np.full((*networks.values(), *sizes), np.nan)
-        for place, results in having[::-1]:
+        for place, results in having[::-1]:  # what is written last stays: the first result
             there = [
                 [labels[dim].index(str(label)) for label in results.coordinates[dim]]
                 if dim in labels

@@ -13,8 +13,8 @@ FIGURES = {
         caption=(
             captions.AT_THE_END,
             "Sharpness and sensitivity (MLS) are means over 50 training samples. "
-            "Correlations: over all networks with 95 % interval; within settings "
-            "or adjusted for the training loss.",
+            "Correlations: over all networks with 95 % interval; same setting; "
+            "adjusted for the training loss.",
         ),
     ),
     "fig2": Sweep(

@@ -11,6 +11,7 @@ import pandas as pd
 
 from flatlab.lab.figures import labels
 from flatlab.lab.figures.render import Settings
+from flatlab.lab.figures.style import Look, legend
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.andriushchenko2023.sharpness_grid import (
     at_radius,
@@ -64,8 +65,10 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A line per definition and radius; for each column points with intervals, then numbers."""
     whole, columns = frame[frame["group"] == ""], figure["columns"]
     keys = ["experiment", "definition", "radius"]
-    lines = whole.groupby(keys, sort=False).ngroup()
     experiments = list(dict.fromkeys(whole["experiment"]))
+    order = {"experiment": experiments, "definition": sorted({*whole["definition"]}, key=_by_scale)}
+    ordered = {name: pd.Categorical(whole[name], values) for name, values in order.items()}
+    lines = whole.assign(**ordered).groupby(keys, observed=True).ngroup()
     several = len(experiments) > 1  # each then has a line for its name
     started = whole["experiment"].map(experiments.index) + 1
     whole = whole.assign(place=-lines - several * started)
@@ -77,6 +80,8 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
             ax.axhline(block["place"].max() + 0.5, color="0.8", lw=0.5)
     rows = whole.drop_duplicates("place")
     axes[0].set_yticks(rows["place"], [f"{radius:g}" for radius in rows["radius"]], fontsize=6)
+    head: dict[str, Any] = {"ha": "right", "fontsize": 6, "textcoords": "offset points"}
+    axes[0].annotate(r"radius $\rho$", (-1.05, 0.6), (-3, 0), **head)
     beside: dict[str, Any] = {"xycoords": axes[0].get_yaxis_transform(), "fontsize": 6.5}
     beside |= {"va": "center", "textcoords": "offset points"}
     for _, block in rows.groupby(keys[:2], sort=False):
@@ -90,20 +95,20 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     _legend(fig, whole)
 
 
+def _by_scale(definition: str) -> tuple[int, str, str]:
+    """Standard before adaptive before normalized logits; then by neighbourhood and case."""
+    case, scale, norm = definition.split("-")
+    return ["standard", "adaptive", "normalized"].index(scale), norm, case
+
+
 def _legend(fig: Any, whole: pd.DataFrame) -> None:
     """What the colours of the signs mean, where they occur."""
-    from matplotlib.lines import Line2D
-
     names = {SAME: "same sign as printed", OTHER: "other sign", NEITHER: "none printed"}
     colors = {_color(row) for _, row in whole.iterrows()}
-    handles = [
-        Line2D([], [], color=color, marker="o", ms=3, lw=1, label=name)
-        for color, name in names.items()
-        if color in colors
-    ]
+    looks = {name: Look(color, "o") for color, name in names.items() if color in colors}
     if whole["paper"].notna().any():
-        handles.append(Line2D([], [], ls="", marker="|", color="0", ms=6, label="the paper"))
-    fig.legend(handles=handles, loc="outside upper left", ncols=4, fontsize=6.5)
+        looks["the paper"] = Look("0", "|", "")
+    legend(fig, looks, fontsize=6.5)
 
 
 def _column(ax: Any, rows: pd.DataFrame, title: str, intervals: bool) -> None:
@@ -121,9 +126,9 @@ def _column(ax: Any, rows: pd.DataFrame, title: str, intervals: bool) -> None:
         if intervals and row["tau"] == row["tau"]:
             ends = f"[{_digits(row['low'])}, {_digits(row['high'])}]"
             ax.text(2.85, y, ends, **text, color="0.35")
-        for x, number, shade in ((first, row["tau"], color), (last, row["paper"], "0")):
+        for x, number in ((first, row["tau"]), (last, row["paper"])):
             weight = "bold" if abs(number) >= STRONG else "normal"
-            ax.text(x, y, _digits(number), weight=weight, color=shade, **text)
+            ax.text(x, y, _digits(number), weight=weight, color="0", **text)
     ax.axvline(0, color="0.6", lw=0.5, zorder=0.5)
     for end in (-1, 1):
         ax.axvline(end, color="0.9", lw=0.5, zorder=0.5)

@@ -1,7 +1,12 @@
-"""Template `SharpnessGrid`: sharpness against errors, a row per definition, with Kendall's tau."""
+"""Template `SharpnessGrid`: sharpness against errors, a row per definition, with Kendall's tau.
 
+Of several experiments, the picture shows the first, and its supplement the others. Where networks
+have groups, a last column has the tau of each group.
+"""
+
+import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,10 +18,12 @@ from flatlab.lab.figures.points import (
     Panel,
     correlation_above,
     draw_panels,
+    forest,
     groups_of,
     scales,
 )
 from flatlab.lab.figures.render import Settings
+from flatlab.lab.figures.style import Look, lettered
 from flatlab.lab.tables.eligibility import FEWEST_RANKED
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.stats.estimate import Estimate, undefined
@@ -95,11 +102,38 @@ def definition_in_words(name: str) -> str:
     return f"{cases[case]} {norms[norm]}, {scales.get(scale, scale)}"
 
 
-def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
-    """A row per definition and radius, a column per experiment and ordinate."""
-    panels = [*_panels(frame, figure)]
+def draw(fig: Any, frame: pd.DataFrame, figure: Settings, others: bool = False) -> Any:
+    """A row per definition and radius, a column per ordinate; the first experiment, or others."""
+    of_first = frame["experiment"] == frame["experiment"].iloc[0]
+    if (frame := frame[of_first != others]).empty:
+        return None
+    panels, looks = [*_panels(frame, figure)], OfFactors(frame, figure)
     across = figure["across"] or len(panels) // len(figure["rows"])
-    draw_panels(fig, panels, OfFactors(frame, figure), across, _finish)
+    if not figure["groups"] or figure["across"]:
+        return draw_panels(fig, panels, looks, across, _finish)
+    left, right = fig.subfigures(1, 2, width_ratios=(across, 0.75))
+    draw_panels(left, panels, looks, across, _finish)
+    axes = right.subplots(len(figure["rows"]), 1, squeeze=False).flat
+    groups = looks.counts[looks.counts["group"] != ""].set_index("group")[list(figure["groups"])]
+    colors = {group: Look(*looks.of(tuple(key))) for group, key in groups.iterrows()}
+    for place, (ax, row) in enumerate(zip(axes, figure["rows"], strict=True), len(panels)):
+        of_row = (frame[["definition", "radius_index"]] == [*row]).all(axis=1)
+        taus = frame[of_row & (frame["row"] == "tau") & (frame["networks"] > 0)]
+        rows = {
+            label_of(figure, y): [
+                (colors.get(group, Look("0.15", "D")), numbers)
+                for group, *numbers in part[["group", "tau", "low", "high"]].to_numpy()
+            ]
+            for y, part in taus.groupby("ordinate", sort=False)
+        }
+        forest(ax, rows, r"Kendall's $\tau$, 95 % interval")
+        ax.set_title(lettered("abcdefgh"[place], "all (black), by group"), loc="left")
+
+
+def supplement(figure: Settings) -> tuple[Callable[..., Any], tuple[float, float]] | None:
+    """What draws the second page, and its size."""
+    others = functools.partial(draw, others=True)
+    return (others, figure["size_inches"]) if len(figure["experiments"]) > 1 else None
 
 
 def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
@@ -112,15 +146,13 @@ def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
         case, scale, *rest = definition_in_words(definition).split(", ")
         radius = ", ".join([*rest, rf"$\rho$ = {numbers['radius']:g}"])
         first = (definition, index) == tuple(figure["rows"][0]) and y == figure["columns"][0]
-        inside = taus["tau"][taus["group"] != ""].dropna()
-        ends = [f"{end:.2f}".replace("-", "−") for end in (inside.min(), inside.max())]
+        counts = frame[(frame["experiment"] == experiment) & (frame["row"] == "count")].iloc[0]
         yield Panel(
             points,
             (f"{case}, {scale}\n{radius}", label_of(figure, y)),
             numbers,
             "tau",
-            heading=experiment if first else "",
-            remark=f"groups {ends[0]} to {ends[1]}" if len(inside) > 1 else "",
+            heading=f"{experiment}: {counts['networks']:.0f} of {counts['of']:.0f}" * first,
             logarithmic=("x", "y") if y in figure["logarithmic"] else ("x",),
         )
 

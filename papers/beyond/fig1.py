@@ -1,8 +1,9 @@
 """beyond, Figure 1: where and when the inequality of linear stability holds in a VGG network.
 
-It is drawn here, since its panels are the layers of the network, each with a share of samples.
+It is drawn here, since its bars are layers by norms. Its supplement has a panel for each layer.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -10,47 +11,69 @@ import xarray as xr
 
 from flatlab.lab.figures.curves import draw_panels, spread
 from flatlab.lab.figures.render import Settings
+from flatlab.lab.figures.style import COLORS, mark_clipped
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.lab.tables.selection import through_training
+
+NORMS = {
+    "kernel": ("largest singular value of the kernel's matrix", "mean"),
+    "operator": ("norm of the convolution", "operator"),
+    "frobenius": ("the authors' norm", "frobenius"),
+}
+"""What the norms of a layer's weights are called, and the columns with their shares."""
+SHARED = {True: "weights shared", False: "the theory applies"}
 
 
 def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """The ratio of every layer and setting through training, then rows `shared` (whether a
-    layer's weights see several positions) and `violated` (a share of samples), in `mean`.
+    layer's weights see several positions) and `violated` (shares of samples by norm).
     """
     table = tables.table("vgg-grid")
     ratio = table["mls_per_layer"] / table["layer_bound"]
     networks = tables["vgg-grid"].with_table(xr.Dataset.assign, {"stability": ratio})
     curves = spread(networks, ["stability"])
     last = through_training(table).isel(checkpoint=-1).sel(samples="train")
-    violated = last["violations"].sel(norm="kernel").sum("run")
-    share = violated / last["samples_measured"].sum("run")
-    parts = [curves]
-    for row, values in {"shared": last["shared"].max("run"), "violated": share}.items():
-        content = {"row": row, "layer": values["layer"].values, "mean": values.values}
-        parts.append(pd.DataFrame(content))
+    shares = last["violations"].sum("run", min_count=1) / last["samples_measured"].sum("run")
+    by_norm = {column: shares.sel(norm=norm).values for norm, (_, column) in NORMS.items()}
+    layers = {"layer": last["layer"].values}
+    shared = pd.DataFrame({"row": "shared", **layers, "mean": last["shared"].max("run").values})
+    parts = [curves, shared, pd.DataFrame({"row": "violated", **layers, **by_norm})]
     return pd.concat([part for part in parts if len(part)], ignore_index=True)
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
+    """Bars: for how many samples the inequality fails at the end, by layer and norm."""
+    rows = frame[frame["row"] == "violated"]
+    shared = frame[frame["row"] == "shared"].set_index("layer")["mean"]
+    ax, width = fig.subplots(), 0.8 / len(NORMS)
+    for place, (label, column) in enumerate(NORMS.values()):
+        x = [layer + width * (place - (len(NORMS) - 1) / 2) for layer in range(len(rows))]
+        bars = ax.bar(x, 100 * rows[column], width, label=label, color=COLORS[place])
+        known = [f"{100 * share:.0f}" if share == share else "?" for share in rows[column]]
+        ax.bar_label(bars, known, padding=1, fontsize=6)
+    names = [f"{name}\n{SHARED[bool(shared[name])]}" for name in rows["layer"]]
+    ax.set_xticks(range(len(rows)), names)
+    ax.set(ylim=(0, 108), ylabel="fails for samples (%)")
+    ax.set_title("the inequality of linear stability, at the end of training", loc="left")
+    place = {"loc": "outside upper left", "ncols": len(NORMS), "alignment": "left"}
+    fig.legend(title="norm of the weights of a layer", **place)
+
+
+def supplement(figure: Settings) -> tuple[Callable[..., None], tuple[float, float]]:
+    """What draws the second page, and its size."""
+    return draw_curves, (7.1, 5.2)
+
+
+def draw_curves(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """One panel per layer, all with the same vertical axis."""
-    shared, violated = (
-        frame[frame["row"] == row].set_index("layer")["mean"] for row in ("shared", "violated")
-    )
-    panels = {
-        str(layer): f"{layer}, {'weights shared' if flag else 'the theory applies'}"
-        for layer, flag in shared.items()
-    }
+    shared = frame[frame["row"] == "shared"].set_index("layer")["mean"]
+    panels = {layer: f"{layer}, {SHARED[bool(flag)]}" for layer, flag in shared.items()}
     columns = 4 if len(panels) > 6 else 3
     curves = frame[frame["row"].isin(["curve", "window"])]
     options: dict[str, Any] = {"columns": columns, "logarithmic": panels, "shared": True}
     axes = draw_panels(fig, curves, panels, "layer", **options)
-    for ax in list(axes.values())[:1]:  # room below the curves of all panels
-        ax.set_ylim(bottom=ax.get_ylim()[0] / 1.5)
-    for layer, ax in axes.items():
+    mark_clipped(axes.values())
+    for ax in axes.values():
         ax.axhline(1, color="0.2", lw=0.7, zorder=0.6)
-        text = f"fails for {100 * violated[layer]:.0f} % of samples"
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # above the dashed marks
-        ax.text(0.03, 0.04, text, transform=ax.transAxes, fontsize=6, bbox=box)
         if ax in fig.axes[::columns]:
-            ax.set_ylabel(r"mean $\|J\|$ / $C$")
+            ax.set_ylabel(r"mean $\|J\|$ / $C$ (no unit)")

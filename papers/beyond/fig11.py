@@ -4,6 +4,7 @@ from typing import Any
 
 import pandas as pd
 
+from flatlab.lab.figures.points import forest
 from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import ORDERED, Look, legend, letters
 from flatlab.lab.tables.networks import ResultTables
@@ -53,24 +54,15 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         chosen = here[here["batch_size"] == size]
         color = ORDERED[place * len(ORDERED) // len(sizes)]
         axes[0].plot(chosen["value"], chosen["other"], "o", ms=2.5, color=color, mew=0)
-    axes[0].set(xlabel=r"$\sqrt{S}$", ylabel="MLS")
-    axes[0].set_title("equal iterations", loc="left")
+    axes[0].set(xlabel=r"$\sqrt{S}$ (output/parameter)", ylabel="MLS (output/input)")
+    axes[0].set_title("equal iterations; darker: smaller batches", loc="left")
+    rhos = frame[frame["row"] == "rho"].set_index(["x", "y", "equal"])[["value", "low", "high"]]
     for x, ax in zip((SHARPNESS, MLS), axes[1:], strict=True):
-        _intervals(ax, frame[(frame["row"] == "rho") & (frame["x"] == x)])
+        rows = {
+            OTHERS[y]: [(look, rhos.loc[x, y, equal]) for equal, look in LOOKS.items()]
+            for y in rhos.loc[x].index.unique("y")
+        }
+        forest(ax, rows, r"Pearson's $\rho$, 95 % interval")
         ax.set_title(r"with $\sqrt{S}$" if x == SHARPNESS else "with MLS", loc="left")
     letters(list(axes))
     legend(fig, {EQUAL[equal]: look for equal, look in LOOKS.items()})
-
-
-def _intervals(ax: Any, rhos: pd.DataFrame) -> None:
-    """A line per quantity, with a point and a bar at equal iterations and at equal epochs."""
-    names = list(dict.fromkeys(rhos["y"]))
-    for shift, (equal, look) in zip((0.15, -0.15), LOOKS.items(), strict=True):
-        here = rhos[rhos["equal"] == equal]
-        y = shift - here["y"].map(names.index)
-        ax.hlines(y, here["low"], here["high"], color=look.color, lw=0.9)
-        ax.plot(here["value"], y, ms=3, **look.options)
-    ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
-    ax.set_yticks([-place for place in range(len(names))], [OTHERS[n] for n in names], fontsize=6.5)
-    ax.set(xlim=(-1.05, 1.05), xlabel=r"Pearson's $\rho$", xticks=[-1, 0, 1])
-    ax.grid(axis="x", lw=0.3, color="0.85")

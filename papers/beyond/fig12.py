@@ -5,6 +5,7 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
+from flatlab.lab.figures import style
 from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import Look, legend, letters
 from flatlab.lab.tables.networks import ResultTables
@@ -52,8 +53,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         for shift, (half, look) in zip((0.12, -0.12), LOOKS.items(), strict=True):
             rows = here[here["line"] == half]
             y = shift - np.arange(len(rows))
-            ax.hlines(y, rows["low"], rows["high"], color=look.color, lw=0.9)
-            ax.plot(rows["value"], y, ms=3, **look.options)
+            style.interval(ax, rows["value"], rows["low"], rows["high"], y, look)
         ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
         ax.set_yticks(-np.arange(len(names)), [*names.values()], fontsize=6.5)
         ax.set_title(panel, loc="left")
@@ -61,11 +61,10 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         ax.grid(axis="x", lw=0.3, color="0.85")
     ax, rows = axes[-1], frame[frame["panel"] == "null"]
     y = -np.arange(float(len(rows)))
-    ax.hlines(y, rows["low"], rows["high"], color="0.3", lw=0.9)
-    ax.plot(rows["value"], y, "s", ms=3, color="0.3")
+    style.interval(ax, rows["value"], rows["low"], rows["high"], y, Look("0.3", "s"))
     ax.set_yticks(y, [name.replace("W_1", "$W_1$") for name in rows["line"]], fontsize=6.5)
-    ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
-    ax.set(xlim=(-1.05, 1.05), xlabel=r"$\rho$ of log MLS and log $S(W_1)$", ylim=(-1.5, 0.5))
+    style.from_minus_one_to_one(ax, r"$\rho$ of log MLS and log $S(W_1)$")
+    ax.set_ylim(-1.5, 0.5)
     ax.set_title("null", loc="left")
     letters(list(axes))
     legend(fig, {f"rate of the {half} two layers": look for half, look in LOOKS.items()})

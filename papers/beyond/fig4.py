@@ -1,19 +1,18 @@
 """beyond, Figure 4: which measures of five papers order the same networks in the same way.
 
 Measures that order networks alike over all of them are a block. The picture has one measure of each
-block, its supplement the matrix of all of them below a tree.
+block, its supplement the matrix of all of them.
 
 Figures 5 and 6 have its colours of the papers, too.
 """
 
-import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from flatlab.lab.figures.labels import label_of
+from flatlab.lab.figures.labels import in_lines, label_of, two_digits
 from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import lettered
 from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS
@@ -81,29 +80,35 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A panel per grid with the medoids of the blocks, and the measures of each block."""
-    shown = frame[frame["x"].isin(joint.PICTURED) & frame["y"].isin(joint.PICTURED)]
-    grids = [grid for grid in joint.GRIDS if grid in set(shown["grid"])]
-    if not grids:
+    shown = _pictured(frame)
+    if not shown:
         fig.text(0.5, 0.5, "no networks that fit", ha="center")
         return
-    blocks = _blocks(shown[shown["kind"] == joint.ALL])
+    blocks = _blocks(pd.concat(shown.values()))
     labels = {name: f"{label_of(figure, name)}  {n}" for n, name in enumerate(blocks, 1)}
     above, below = fig.subfigures(2, 1, height_ratios=(1.9, 1))
-    axes = above.subplots(1, len(grids), squeeze=False)[0]
-    for place, (grid, ax) in enumerate(zip(grids, axes, strict=True)):
-        here = shown[(shown["grid"] == grid)]
+    axes = above.subplots(1, len(shown), squeeze=False)[0]
+    for place, ((grid, here), ax) in enumerate(zip(shown.items(), axes, strict=True)):
         networks = f"{joint.NETWORKS[grid]}: {here['networks'].iloc[0]} networks"
         rows = here[here["x"].isin(labels) & here["y"].isin(labels)]
         _matrix(ax, rows, labels if place == 0 else dict.fromkeys(labels, ""), printed=True)
         ax.set_xticks(np.arange(len(labels)) + 0.5, [str(n + 1) for n in range(len(labels))])
         ax.set_xlabel("below: all networks; above: same setting; white: undecided")
         ax.set_title(lettered("ab"[place], networks), loc="left", fontsize=8)
+    legend_of_papers(above)
     lines = []
     for number, (medoid, members) in enumerate(blocks.items()):
         others = [label_of(figure, name) for name in members if name != medoid]
-        told = f"{number + 1}  {label_of(figure, medoid)}: " + ", ".join(others)
-        lines.append(textwrap.fill(told, 160, break_long_words=False, subsequent_indent="    "))
+        told = f"{number + 1}  {label_of(figure, medoid)}: {', '.join(others) or 'no other'}"
+        lines.append(in_lines(told, 140).replace("\n", "\n    "))
     below.text(0.01, 0.98, "\n".join(lines), va="top", fontsize=SMALL, linespacing=1.5)
+
+
+def _pictured(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The rows of the measures that are shown, by grid."""
+    shown = frame[frame["x"].isin(joint.PICTURED) & frame["y"].isin(joint.PICTURED)]
+    parts = {grid: shown[shown["grid"] == grid] for grid in joint.GRIDS}
+    return {grid: rows for grid, rows in parts.items() if len(rows)}
 
 
 def _blocks(rows: pd.DataFrame) -> dict[str, list[str]]:
@@ -130,23 +135,17 @@ def draw_all(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A panel per grid, both with the measures in the order of the clusters over all networks."""
     from matplotlib.patches import Patch
 
-    shown = frame[frame["x"].isin(joint.PICTURED) & frame["y"].isin(joint.PICTURED)]
-    grids = [grid for grid in joint.GRIDS if grid in set(shown["grid"])]
-    if not grids:
-        fig.text(0.5, 0.5, "no networks that fit", ha="center")
-        return
-    tree, names, _ = _clusters(shown[shown["kind"] == joint.ALL])
+    shown = _pictured(frame)
+    names = _clusters(pd.concat(shown.values()))[1] if shown else []
     labels = {name: label_of(figure, name) for name in names}
-    rows = fig.subplots(1 + len(grids), 1, height_ratios=[0.08, *[1] * len(grids)])
-    _dendrogram(rows[0], tree)
-    for place, (grid, ax) in enumerate(zip(grids, rows[1:], strict=True)):
-        here = shown[shown["grid"] == grid]
+    axes = fig.subplots(max(len(shown), 1), 1, squeeze=False)[:, 0]
+    for place, ((grid, here), ax) in enumerate(zip(shown.items(), axes, strict=False)):
         _matrix(ax, here, labels)
         ax.set_title(lettered("ab"[place], _heading(grid, here)), loc="left", fontsize=8)
-    image = rows[-1].collections[0]
-    bar = fig.colorbar(image, ax=rows[1:], shrink=0.3, aspect=30, pad=0.01)
-    bar.set_label(r"Kendall's $\tau$", fontsize=7)
-    bar.ax.tick_params(labelsize=SMALL)
+        if not place:
+            bar = fig.colorbar(ax.collections[0], ax=axes, shrink=0.3, aspect=30, pad=0.01)
+            bar.set_label(r"Kendall's $\tau$", fontsize=7)
+            bar.ax.tick_params(labelsize=SMALL)
     legend_of_papers(fig, Patch(facecolor="white", edgecolor="0.4", label="undecided"))
 
 
@@ -168,7 +167,7 @@ def _clusters(rows: pd.DataFrame) -> tuple[np.ndarray, list[str], pd.DataFrame]:
     from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
     from scipy.spatial.distance import squareform
 
-    taus = rows.groupby(["x", "y"])["tau"].mean().abs().fillna(0)
+    taus = rows[rows["kind"] == joint.ALL].groupby(["x", "y"])["tau"].mean().abs().fillna(0)
     drawn = {*rows["x"], *rows["y"]}
     names = [name for name in joint.PICTURED if name in drawn]
     distance = pd.DataFrame(1.0, index=names, columns=names)
@@ -177,15 +176,6 @@ def _clusters(rows: pd.DataFrame) -> tuple[np.ndarray, list[str], pd.DataFrame]:
     condensed = squareform(distance.to_numpy(), checks=False)
     tree = optimal_leaf_ordering(linkage(condensed, "average"), condensed)
     return tree, [names[leaf] for leaf in leaves_list(tree)], distance
-
-
-def _dendrogram(ax: Any, tree: np.ndarray) -> None:
-    from scipy.cluster.hierarchy import dendrogram
-
-    dendrogram(tree, ax=ax, no_labels=True, color_threshold=0, above_threshold_color="0.4")
-    for line in ax.collections:
-        line.set_linewidth(0.6)
-    ax.set_axis_off()
 
 
 def _matrix(ax: Any, rows: pd.DataFrame, names: Mapping[str, str], printed: bool = False) -> None:
@@ -202,12 +192,13 @@ def _matrix(ax: Any, rows: pd.DataFrame, names: Mapping[str, str], printed: bool
     for kind, x, y, tau in rows.loc[filled, ["kind", "x", "y", "tau"]].itertuples(index=False):
         first, second = sorted((place[x], place[y]))
         taus[(second, first) if kind == joint.ALL else (first, second)] = tau
-    numbers = {"annot": printed, "fmt": ".2f", "annot_kws": {"fontsize": SMALL}}
+    words = [["" if np.isnan(tau) else two_digits(tau) for tau in row] for row in taus]
+    numbers = {"annot": words if printed else None, "fmt": "", "annot_kws": {"fontsize": SMALL}}
     options = {"xticklabels": False, "yticklabels": False, "cbar": False, **numbers}
     heatmap(taus, vmin=-1, vmax=1, cmap="RdBu_r", ax=ax, rasterized=not printed, **options)
     ax.plot([0, len(names)], [0, len(names)], color="0.6", lw=0.6)
     ax.spines[:].set(visible=True, color="0.6")
-    ax.tick_params(length=0, labelsize=SMALL, pad=7)
+    ax.tick_params(length=0, labelsize=SMALL, pad=11)
     ax.set_yticks(np.arange(len(names)) + 0.5, [*names.values()])
     for number, name in enumerate(names):  # the colour of the measure's paper
         color = COLORS[joint.PICTURED[name].paper]

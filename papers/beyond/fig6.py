@@ -75,8 +75,6 @@ def _kept(before: np.ndarray, after: np.ndarray) -> float:
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A panel per grid: measures by changes, with a symbol for how much; red breaks a promise."""
-    from matplotlib.lines import Line2D
-
     if frame.empty:
         fig.text(0.5, 0.5, "no changes were measured", ha="center")
         return
@@ -87,14 +85,18 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         here = frame[(frame["grid"] == grid) & frame["median"].notna()]
         changes = list(dict.fromkeys(here["change"]))
         broken = here["claimed"] & (here["median"] >= KEPT)
-        for least, most, look in SYMBOLS.values():
+        for words, (least, most, look) in SYMBOLS.items():
             some = here["median"].between(least, most, inclusive="left")
-            for rows, color in ((here[some & ~broken], "0.25"), (here[some & broken], BROKEN)):
+            parts = ((some & ~broken, "0.25", words), (some & broken, BROKEN, "and is not"))
+            for part, color, label in parts:
+                rows = here[part]
                 x, y = rows["change"].map(changes.index), rows["measure"].map(names.index)
-                ax.plot(x, y, ls="", mew=1, mec=color, mfc=color if look[1] else "white", **look[0])
+                fill = {"mec": color, "mfc": color if look[1] else "white", "label": label}
+                ax.plot(x, y, ls="", mew=1, **fill, **look[0])
         claimed = here[here["claimed"]]
         x, y = claimed["change"].map(changes.index), claimed["measure"].map(names.index)
-        ax.plot(x, y, ls="", marker="s", ms=8.5, mfc="none", mec="0.75", mew=0.6, zorder=0.5)
+        box: dict[str, Any] = {"marker": "s", "ms": 8.5, "mfc": "none", "mec": "0.75", "mew": 0.6}
+        ax.plot(x, y, ls="", zorder=0.5, label="unchanged, says the paper", **box)
         names_of = [change.replace("-", " ").replace(" ", "\n", 1) for change in changes]
         ax.set_xticks(range(len(changes)), names_of)
         ax.set(xlim=(-0.6, len(changes) - 0.4), ylim=(len(names) - 0.4, -0.6))
@@ -108,15 +110,10 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         title = lettered("ab"[number], f"{joint.NETWORKS[grid]}: {words}")
         ax.set_title(title, loc="left", fontsize=8)
     colour_labels(axes[0], names, figure)
-    dark: dict[str, Any] = {"ls": "", "mew": 1, "mec": "0.25"}
-    handles = [
-        Line2D([], [], label=words, mfc="0.25" if full else "white", **dark, **marker)
-        for words, (*_, (marker, full)) in SYMBOLS.items()
-    ]
-    box: dict[str, Any] = {"marker": "s", "ms": 8.5, "mfc": "none", "mec": "0.75", "ls": ""}
-    handles.append(Line2D([], [], label="unchanged, says the paper", **box))
-    red: dict[str, Any] = {"marker": "o", "ms": 5, "color": BROKEN, "ls": ""}
-    legend_of_papers(fig, *handles, Line2D([], [], label="and is not", **red))
+    handles, labels = axes[-1].get_legend_handles_labels()
+    known = dict(zip(labels, handles, strict=True))
+    known["and is not"] = known.pop("and is not")  # after what it is about
+    legend_of_papers(fig, *known.values())
 
 
 def in_short(value: float) -> str:

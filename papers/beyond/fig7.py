@@ -6,13 +6,12 @@ It is drawn here, since its lines are the layers of networks, of which each colu
 from itertools import product
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from flatlab.lab.figures import curves as template
 from flatlab.lab.figures.curves import draw_panels, spread
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import ORDERED, Look
+from flatlab.lab.figures.style import ORDERED, Look, mark_clipped
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _bottleneck as bottleneck
 from flatlab.papers.beyond._bottleneck import GRID
@@ -25,10 +24,10 @@ COLUMNS = {
 """Which networks the panels of a column show."""
 RATE = 0.05
 MEASURES = {
-    "feature_mls": "MLS",
-    "normalized_feature_mls": "normalized MLS",
-    "feature_dimension": "local dimension",
-    "collapse_within": "collapse (NC1)",
+    "feature_mls": "MLS (layer input/input)",
+    "normalized_feature_mls": "normalized MLS (no unit)",
+    "feature_dimension": "local dimension (no unit)",
+    "collapse_within": "collapse NC1 (no unit)",
 }
 """A row of panels each."""
 AT_THE_OUTPUT = {"feature_mls": "mls", "feature_dimension": "local_dimension"}
@@ -71,19 +70,15 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         return
     columns = [title for title in COLUMNS if title in set(frame["networks"])]
     places = [*product(MEASURES, columns)]
-    first = next(iter(MEASURES))
-    panels = {f"{name} {title}": title * (name == first) for name, title in places}
+    panels = {f"{name} {title}": title for name, title in places}
     curves = frame[frame["row"] == "curve"]
     curves = curves.assign(panel=curves["quantity"] + " " + curves["networks"])
     options: dict[str, Any] = {"line": "layer", "columns": len(columns), "logarithmic": panels}
+    options["shared"] = "row"
     options["looks"] = {key: Look(color, marker) for key, (_, color, marker) in LINES.items()}
     options["names"] = {key: label for key, (label, *_) in LINES.items()}
     axes = draw_panels(fig, curves, panels, "panel", **options)
-    for name in MEASURES:  # a row has one scale
-        row = [axes[f"{name} {title}"] for title in columns]
-        ends = np.array([ax.get_ylim() for ax in row])
-        for ax in row:
-            ax.set_ylim(ends[:, 0].min(), ends[:, 1].max())
+    mark_clipped(axes.values())
     begins = frame[frame["row"] == "window"].groupby("networks")["iteration"].min()
     for (name, title), ax in zip(places, axes.values(), strict=True):
         if title == columns[0]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from flatlab.lab.figures import style
 from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import KINDS, ORDERED, Look, legend, letters
 from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS
@@ -99,17 +100,14 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     if frame.empty:
         fig.text(0.5, 0.5, "too few networks interpolate", ha="center")
         return
-    left, right = fig.subplots(1, 2, width_ratios=(1.25, 1))
-    taus = frame[frame["panel"] == "tau"]
-    _intervals(left, taus)
-    _lines(right, frame[frame["panel"] == "share"])
-    letters([left, right])
-    counts = taus.groupby("kind")["networks"].max()
-    looks = {}
-    for estimand, kind in ESTIMANDS.items():
-        name, (color, marker, _) = bottleneck.ESTIMANDS[estimand], KINDS[kind]
-        looks[f"{name} ({counts[kind]} networks)"] = Look(color, marker, "")
-    legend(fig, looks)
+    left, right = fig.subfigures(1, 2, width_ratios=(1.2, 1))
+    axes, taus = [each.subplots() for each in (left, right)], frame[frame["panel"] == "tau"]
+    _intervals(axes[0], taus)
+    looks = _lines(axes[1], frame[frame["panel"] == "share"])
+    letters(axes)
+    looks_of = {bottleneck.ESTIMANDS[ALL]: KINDS["pooled"][1], **dict([KINDS["within"]])}
+    legend(left, looks_of)
+    legend(right, looks)
 
 
 def _intervals(ax: Any, taus: pd.DataFrame) -> None:
@@ -117,15 +115,15 @@ def _intervals(ax: Any, taus: pd.DataFrame) -> None:
     places, labels, y = [], [], 0.0
     for group, pairs in GROUPS.items():
         places.append(y)
-        labels.append(textwrap.fill(group, 22))
+        labels.append(textwrap.fill(group, 21))
         y -= 1
         for _, _, layer in pairs:
             here = taus[(taus["group"] == group) & (taus["layer"] == layer)]
             for kind, shift in zip(ESTIMANDS.values(), (0.15, -0.15), strict=True):
-                color, marker, _ = KINDS[kind]
                 row = here[here["kind"] == kind]
-                ax.hlines(y + shift, row["low"], row["high"], color=color, lw=0.9)
-                ax.plot(row["value"], [y + shift], ms=3, **Look(color, marker, "").options)
+                style.interval(
+                    ax, row["value"], row["low"], row["high"], [y + shift], KINDS[kind][1]
+                )
             places.append(y)
             labels.append(layer)
             y -= 1
@@ -135,37 +133,32 @@ def _intervals(ax: Any, taus: pd.DataFrame) -> None:
         label.set_weight(
             "bold" if label.get_text() not in {*LAYERS.values(), "outputs"} else "normal"
         )
-    ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
-    ax.set(xlim=(-1.05, 1.05), ylim=(y + 0.8, 0.8), xlabel=r"Kendall's $\tau$")
-    ax.set_xticks([-1, -0.5, 0, 0.5, 1])
-    ax.grid(axis="x", lw=0.3, color="0.85")
-    ax.set_title("across networks", loc="left")
+    style.from_minus_one_to_one(ax, r"Kendall's $\tau$, 95 % interval")
+    ax.set_ylim(y + 0.8, 0.8)
+    ax.set_title(f"across {taus['networks'].max()} networks", loc="left")
 
 
-def _lines(ax: Any, shares: pd.DataFrame) -> None:
-    """A line per width and loss: solid for cross-entropy, dashed for half-MSE."""
+def _lines(ax: Any, shares: pd.DataFrame) -> dict[str, Look]:
+    """A line per width and loss: solid for cross-entropy, dashed for half-MSE; their looks."""
     layers = [*LAYERS.values()]
     kinds = list(dict.fromkeys(zip(shares["units"], shares["loss"], strict=True)))
-    widths = sorted({units for units, _ in kinds})
+    widths = {units: ORDERED[n] for n, units in enumerate(sorted({units for units, _ in kinds}))}
     for place, (units, loss) in enumerate(kinds):
         rows = shares[(shares["units"] == units) & (shares["loss"] == loss)]
         x = rows["layer"].map(layers.index) + 0.05 * (place - (len(kinds) - 1) / 2)
-        color = ORDERED[widths.index(units) % len(ORDERED)]
-        squared = loss != "cross-entropy"
-        y = rows["value"].clip(lower=LOWEST)
-        ends = (rows[end].clip(lower=LOWEST) for end in ("low", "high"))
-        ax.vlines(x, *ends, color=color, lw=0.8)
-        below = rows["value"] < LOWEST
-        ax.plot(x[below], y[below] + 0.03, color=color, marker=7, ms=6, ls="")  # an arrow down
-        label = f"{units:.0f} units" + (", half-MSE" if squared else "")
-        ax.plot(
-            x, y, color=color, ls="--" if squared else "-", marker="o", ms=2.5, lw=1, label=label
+        y, color = rows["value"].clip(lower=LOWEST), widths[units]
+        ax.vlines(
+            x, *(rows[end].clip(lower=LOWEST) for end in ("low", "high")), color=color, lw=0.8
         )
+        ax.plot(x, y, color=color, ls="-" if loss == "cross-entropy" else "--", lw=1)
+        shown = rows["value"] >= LOWEST
+        ax.plot(x[shown], y[shown], color=color, marker="o", ms=2.5, ls="")
+        ax.plot(x[~shown], y[~shown], color=color, marker=7, ms=5, ls="")  # an arrow down
     ax.axhline(0, color="0.6", lw=0.7, zorder=0.5)
     ax.set_xticks(range(len(layers)), [layer.replace("input of ", "") for layer in layers])
-    ax.set(
-        ylim=(LOWEST - 0.05, 1.05), ylabel="share of the spread within a class: median, quartiles"
-    )
+    ax.set(ylim=(LOWEST, 0.8), ylabel="share of the spread within a class: median, quartiles")
+    ax.set_xlabel("input of")
     ax.grid(axis="y", lw=0.3, color="0.85")
     ax.set_title("explained by a linear map", loc="left")
-    ax.legend(fontsize=6, loc="upper right", ncols=2)
+    looks = {f"{units:.0f} units": Look(color, "o") for units, color in widths.items()}
+    return {**looks, "half-MSE": Look("0.4", "", "--")}

@@ -14,9 +14,10 @@ PAPER = Paper(
 )
 
 NAMES = {
-    "bound_d kernel": "D, matrix norm",
-    "bound_d operator": "D, operator norm",
-    "bound_d frobenius": "D, authors' norm",
+    "bound_d kernel": "its bound D, matrix norm",
+    "bound_d operator": "its bound D, operator norm",
+    "bound_d frobenius": "its bound D, authors' norm",
+    "log_volume_of_three": "log volume, three largest",
 }
 BOUNDS = {
     f"bound_d {norm}": f"bound_by_norm[{norm}, d]" for norm in ("kernel", "operator", "frobenius")
@@ -64,7 +65,7 @@ CORRELATIONS = Lines(
     line="kind",
     lines={
         "pooled": ("all networks", "#222222", "o", "-"),
-        "within": ("within settings", "#c05621", "D", "-"),
+        "within": ("same setting", "#c05621", "D", "-"),
         "adjusted": ("adjusted for the training loss", "#2b7bba", "^", "-"),
     },
     x="iteration",
@@ -89,12 +90,14 @@ BOUNDS_BY_WIDTH = Lines(
         "penultimate": Panel(
             title="penultimate features",
             x=UNITS,
-            y=r"$\|\partial g/\partial x\|_F$",
+            y=r"$\|\partial g/\partial x\|_F$: median, quartiles",
             x_scale="values",
             y_scale="logarithmic",
         ),
-        "head": Panel(title="what the head sees", x=UNITS, x_scale="values", y_scale="logarithmic"),
-        "share": Panel(title="shares", x=UNITS, x_scale="values"),
+        "head": Panel(
+            title="of this, what the head sees", x=UNITS, x_scale="values", y_scale="logarithmic"
+        ),
+        "share": Panel(title="shares (no unit)", x=UNITS, x_scale="values", y_scale="shares"),
     },
     row="loss",
     line="line",
@@ -105,9 +108,9 @@ BOUNDS_BY_WIDTH = Lines(
         "by-sharpness": ("bound by $S$", "#de8f05", "s", "-"),
         "seen": ("seen by the head", "#029e73", "o", "-"),
         "head-bound": ("its bound", "#cc78bc", "D", "-"),
-        "start": ("share seen, before training", "#949494", "v", "--"),
-        "end": ("share seen, after training", "#029e73", "o", "-"),
-        "fits": ("share of networks with a loss below 0.01", "#222222", "s", ":"),
+        "start": ("seen, before training", "#949494", "v", "--"),
+        "end": ("seen, after training", "#029e73", "o", "-"),
+        "fits": ("networks with a loss below 0.01", "#222222", "s", ":"),
     },
     x="units",
     y="median",
@@ -116,16 +119,17 @@ BOUNDS_BY_WIDTH = Lines(
     title="bounds of penultimate features by the width of the bottleneck",
     caption=(
         "Medians and quartiles over networks at the end of training. With more units than outputs "
-        "the bound of Eq. 16 is infinite; that of what the head sees is finite.",
+        "the bound of Eq. 16 is infinite; that of what the head sees is finite. With half-MSE "
+        "there are as many classes as units.",
     ),
     details=(
         "The Frobenius norm of the Jacobian of the penultimate features g, as the root of its mean "
         "square over training samples, and the mean bound of chen2026 Eq. 16, in its place with "
         "the sharpness of the first layer or of all. The head sees the projection of the features "
         "onto the row space of the last weights: mean norm, its bound, and the share of the mean "
-        "square. With half-MSE there are as many classes as units."
+        "square."
     ),
-    size_inches=(7.1, 4.2),
+    size_inches=(7.1, 4.4),
 )
 
 LAYERS = {
@@ -164,7 +168,9 @@ LOOSENESS = Lines(
     ("mlp-grid", "vgg-grid"),
     panel=("of",),
     panels={
-        "sensitivity": Panel(title="sensitivity", y="ln(bound / value)", x_scale="iterations"),
+        "sensitivity": Panel(
+            title="sensitivity", y="ln(bound / value)\nmedian, quartiles", x_scale="iterations"
+        ),
         "volume": Panel(title="volume", x_scale="iterations"),
     },
     row="experiment",
@@ -198,26 +204,26 @@ FIGURES = {
         through_training=True,
         title="the linear-stability inequality, layer by layer through training, VGG",
         caption=(
-            "The sensitivity of the network to a layer's input, over its bound by that layer's "
-            "sharpness; at most 1 in theory, unless weights are shared. In each panel: for how "
-            "many samples the inequality itself fails at the end.",
-            captions.OVER_SEEDS,
-            captions.MARKS,
+            "For how many samples the inequality of linear stability fails at the end, by layer "
+            "and by the norm of its weights. In theory it holds unless weights are shared. The "
+            "second page of the PDF has both of its sides through training.",
         ),
         details=(
-            "The mean of ‖J‖ over C = ‖W‖ √⟨1/|x|²⟩ √S(W) (Eq. 59 of chen2026), on fixed training "
-            "samples. The inequality is ‖J‖ |x| ≤ ‖W‖ |∂f/∂W|; its share of samples is over all "
-            "networks.",
+            "The inequality is ‖J‖ |x| ≤ ‖W‖ |∂f/∂W|; the share of samples is over all networks. "
+            "Second page: the mean of ‖J‖ over C = ‖W‖ √⟨1/|x|²⟩ √S(W) (Eq. 59 of chen2026), on "
+            "fixed training samples.",
+            captions.OVER_SEEDS,
+            captions.MARKS,
             captions.BEGINS,
         ),
-        size_inches=(7.1, 5.2),
+        size_inches=(7.1, 2.6),
     ),
     "fig2": Intervals(
         ("vgg-grid", "mlp-grid", "lenet-grid"),
         pairs=CONVENTIONS,
         aliases=BOUNDS,
         labels=NAMES,
-        title="what conventions do to the correlations",
+        title="does the definition matter",
         caption=CONVENTIONS_CAPTION,
         details=(CONVENTIONS_DETAILS, captions.INTERVALS),
     ),
@@ -229,33 +235,30 @@ FIGURES = {
         caption=(
             "Kendall's τ of measures, one of each block that orders networks alike. Below the "
             "diagonal: over all networks; above: same setting. White: the simultaneous 95 % "
-            "interval includes 0. The second page of the PDF has all measures.",
+            "interval includes 0.",
         ),
         details=(
             FIT,
-            "Measures are ordered by average linkage of 1 − |τ| over all networks. Within "
-            "settings, only the seed varies. Intervals: jackknife over seeds, Šidák over all cells "
-            "of a panel. The CSV has larger radii of sharpness too.",
+            "The second page of the PDF has all measures. They are ordered by average linkage of "
+            "1 − |τ| over all networks. Within settings, only the seed varies. Intervals: "
+            "jackknife over seeds, Šidák over all cells of a panel. The CSV has larger radii.",
         ),
         size_inches=(7.1, 5.0),
     ),
     "fig5": CustomFigure(
         JOINT,
         **COMPARED,
-        title="what measures say of the gap, by what varies",
+        title="what measures say of the test error, by what varies",
         caption=(
             "How many measures have a decided Kendall's τ with the test error in both grids, by "
-            "what varies between the networks. The second page of the PDF has every τ with its "
-            "95 % interval.",
+            "what varies between the networks.",
         ),
         details=(
             FIT,
-            "Second page: pale, under 25 networks; squares: "
-            "the sign is another than over all networks. The gap is test minus training "
-            "error. The mean over the factors is the granulated coefficient of Jiang et al. "
-            "(2020); the sign error of the gap that of Dziugaite et al. (2020), mean and worst "
-            "over pairs of levels. Intervals: jackknife over seeds. Networks first fit in their "
-            "first epoch with at most 1 % training error; the CSV has all of this for it too.",
+            "The mean over the factors is the granulated coefficient of Jiang et al. (2020). "
+            "Intervals: jackknife over seeds. The CSV also has the gap, the sign error of "
+            "Dziugaite et al. (2020), and all of this when networks first have at most 1 % "
+            "training error.",
         ),
         size_inches=(7.1, 2.8),
     ),
@@ -279,10 +282,11 @@ FIGURES = {
         through_training=True,
         title="compression and collapse of each layer through training",
         caption=(
-            "By units of the last hidden layer; cross-entropy and 10 classes, unless a column says "
-            "otherwise; learning rate 0.05. Five networks in a panel.",
+            "A row for each measure, a column for each width of the last hidden layer.",
             captions.OVER_SEEDS,
             captions.MARKS,
+            "Cross-entropy and 10 classes, unless a column says otherwise; learning rate 0.05. "
+            "Five networks in a panel.",
         ),
         details=(
             "Of the Jacobian A of a representation z of the input x, means over training samples: "
@@ -337,7 +341,7 @@ FIGURES = {
             "interpolate.",
         ),
         details=(
-            "Darker: smaller batches. Intervals: jackknife over batch sizes, whose networks are "
+            "Intervals: jackknife over batch sizes, whose networks are "
             "left out together, on Fisher's z. At equal epochs each network is taken where it has "
             "seen as many samples as those of the smallest batches at the end.",
         ),
@@ -368,7 +372,7 @@ FIGURES = {
         looks=LAYERS,
         logarithmic=("mls", "sharpness_per_layer"),
         title="compression and the sharpness of each layer through training, perceptrons",
-        caption=("Learning rate 0.1, batch size 20.", captions.OVER_SEEDS, captions.MARKS),
+        caption=(captions.OVER_SEEDS, captions.MARKS, captions.CENTRAL),
         size_inches=(7.1, 2.9),
     ),
     "fig14": INVARIANT,

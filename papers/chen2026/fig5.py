@@ -1,7 +1,7 @@
 """chen2026, Figure 5: normalized MLS against elementwise-adaptive sharpness of vision networks.
 
-It is drawn here, since points have errors in both directions, families have names at their centres,
-and four kinds of correlation stand below.
+It is drawn here, since points have errors in both directions, and families have names beside the
+panel, with lines to their centres.
 """
 
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from flatlab.lab.figures.labels import title_of
+from flatlab.lab.figures.labels import title_of, two_digits
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import correlation, letters, plain_numbers
+from flatlab.lab.figures.style import lettered, plain_numbers, span
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.stats.correlation import Correlations
 
@@ -24,18 +24,13 @@ ACCURACIES = ("train_accuracy", "test_accuracy", "sample_accuracy")
 """In the rows of networks, in %; networks trained elsewhere have only the last one."""
 
 KINDS = {
-    "pooled": "all",
-    "ranks": "ranks",
-    "within": "within families",
+    "pooled": r"$\rho$ =",
+    "ranks": "of ranks",
+    "within": "same family",
     "between": "between families",
 }
-NAMED: dict[str, Any] = {
-    "ha": "center",
-    "va": "bottom",
-    "xytext": (0, 2.5),
-    "textcoords": "offset points",
-}
-"""The names of families, above their centres."""
+BARS = 1.96
+"""How many standard errors bars are long, to each side: they are 95 % intervals."""
 
 
 def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
@@ -73,34 +68,45 @@ def _correlations(shown: xr.Dataset, x: str, y: str) -> Iterator[dict[str, Any]]
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
-    """Two panels with points coloured and named by family, above a table of correlations."""
-    from seaborn import color_palette
-
-    families = sorted(frame["family"].dropna().unique())
-    colors = dict(zip(families, color_palette("husl", len(families)), strict=True))
-    axes = fig.subplots(2, len(PANELS), height_ratios=(4, 1))
-    for ax, below, (panel, (x, y)) in zip(axes[0], axes[1], PANELS.items(), strict=True):
-        here = frame[frame["panel"] == panel]
+    """Two panels with pale points, and the medians of families with their names beside them."""
+    for ax, (panel, (x, y)) in zip(fig.subplots(1, len(PANELS)), PANELS.items(), strict=True):
+        here = frame[frame["panel"] == panel].set_index("row")
+        runs = here.loc[["run"]]
         ax.set(xscale="log", yscale="log", xlabel=title_of(figure, x), ylabel=title_of(figure, y))
-        for family, points in here[here["row"] == "run"].groupby("family"):
-            columns = ("x_value", "y_value", "y_error", "x_error")
-            style = {"color": colors[family], "ms": 2.5, "elinewidth": 0.4}
-            ax.errorbar(*(points[name] for name in columns), fmt="o", **style)
-            centre = (points[name].median() for name in columns[:2])
-            ax.annotate(family, tuple(centre), fontsize=6, color=colors[family], **NAMED)
+        errors = (BARS * runs[f"{axis}_error"] for axis in ("y", "x"))
+        bars = {"fmt": "o", "color": "0.72", "ms": 2, "elinewidth": 0.4}
+        ax.errorbar(runs["x_value"], runs["y_value"], *errors, **bars)
+        span(ax, runs["y_value"], factor=1.3)
+        lowest = ax.get_ylim()[0]
+        cut = runs[runs["y_value"] - BARS * runs["y_error"] < lowest]
+        ax.plot(cut["x_value"], [lowest] * len(cut), color="0.72", marker=7, ms=4, ls="")
+        _name(ax, runs.groupby("family")[["x_value", "y_value"]].median().sort_values("y_value"))
         plain_numbers(ax)
         ax.grid(alpha=0.25, lw=0.4)
-        below.set_axis_off()
-        below.text(0, 1, _summary(here), va="top", fontsize=6.5, linespacing=1.4, in_layout=False)
-    letters(axes[0])
+        ax.set_title(lettered("ab"[[*PANELS].index(panel)], _summary(here)), loc="left")
+
+
+def _name(ax: Any, centres: pd.DataFrame) -> None:
+    """Names in a column, near the heights of their centres and apart, with lines to these."""
+    steps = 0.045 * np.arange(len(centres))
+    heights = ax.transAxes.inverted().transform(ax.transData.transform(centres.to_numpy()))[:, 1]
+    upwards = np.maximum.accumulate(heights - steps)
+    downwards = np.minimum.accumulate((heights - steps)[::-1])[::-1]
+    line: dict[str, Any] = {"arrowstyle": "-", "lw": 0.4, "color": "0.4", "relpos": (0, 0.5)}
+    line |= {"shrinkA": 1, "shrinkB": 0}
+    place: dict[str, Any] = {"textcoords": "axes fraction", "va": "center", "fontsize": 6}
+    for family, height in zip(centres.index, (upwards + downwards) / 2 + steps, strict=True):
+        ax.annotate(family, centres.loc[family], (1.04, height), arrowprops=line, **place)
+    ax.plot(centres["x_value"], centres["y_value"], "o", color="#0173b2", ms=3.5, mew=0)
 
 
 def _summary(here: pd.DataFrame) -> str:
-    """The correlations of a panel, one to a line, and how many networks it lacks."""
-    rows = here.set_index("row")
-    parts = [
-        f"{word}: {correlation(*rows.loc[kind, ['rho', 'low', 'high']])}".replace("\n", " ")
-        for kind, word in KINDS.items()
+    """The number of networks and the correlations of a panel, in three lines."""
+    known = [here.loc[kind, ["rho", "low", "high"]].astype(float) for kind in KINDS]
+    words = [
+        f"{word} {two_digits(rho)} [{two_digits(low)}, {two_digits(high)}]"
+        for word, (rho, low, high) in zip(KINDS.values(), known, strict=True)
     ]
-    count, left_out = (here["row"] == "run").sum(), int(here["left_out"].iloc[0])
-    return "\n".join([f"{count} networks, {left_out} left out", *parts])
+    count, left_out = (here.index == "run").sum(), int(here["left_out"].iloc[0])
+    shown = f"{count} networks" + f" ({left_out} left out)" * bool(left_out)
+    return f"{shown}; {words[0]}\n" + "\n".join(words[1:])

@@ -47,7 +47,7 @@ def trends(
         quantities=quantities,
         where=where,
         title=f"sharpness and compression at three {sweep}, {networks}",
-        caption=(fixed, captions.OVER_SEEDS, captions.MARKS),
+        caption=(captions.OVER_SEEDS, captions.MARKS, fixed),
         details=(captions.TRAINING_SAMPLES, *definitions, captions.BEGINS),
     )
 
@@ -61,7 +61,7 @@ def misclassified(*quantities: str) -> Curves:
         samples=("test", "misclassified"),
         line="samples",
         title="sharpness and compression on test samples and on misclassified ones, VGG",
-        caption=(captions.CENTRAL, captions.MISCLASSIFIED, captions.OVER_SEEDS, captions.MARKS),
+        caption=(captions.MISCLASSIFIED, captions.OVER_SEEDS, captions.MARKS, captions.CENTRAL),
         details=captions.MISCLASSIFIED_DETAILS,
     )
 
@@ -93,7 +93,7 @@ BOUNDS = Curves(
     },
     axes={"MLS and its bounds (output/input)": "linear", "the same, log axis": "logarithmic"},
     title="MLS and its bounds A to D, multilayer perceptrons",
-    caption=(captions.CENTRAL, captions.CHAIN_OF_BOUNDS, captions.OVER_SEEDS, captions.MARKS),
+    caption=(captions.CHAIN_OF_BOUNDS, captions.OVER_SEEDS, captions.MARKS, captions.CENTRAL),
     details="Means over fixed training samples (Eq. 59 of chen2026).",
     size_inches=(7.1, 3.4),
 )
@@ -106,8 +106,7 @@ SENSITIVITY = Pairs(
     title="local sensitivity against its bounds",
     caption=(
         captions.AT_THE_END,
-        "The line marks a bound that equals its value. Pearson's correlation over all networks "
-        "with its 95 % interval, and of the same setting.",
+        "On the line a bound equals its value. Pearson's correlation with its 95 % interval.",
     ),
     details=(
         "Bounds use the largest singular value of a kernel's matrix; they are theorems for "
@@ -125,16 +124,16 @@ FIGURES = {
         columns=("normalized_mls", "adaptive_sharpness", "mls", "sharpness"),
         title="adaptive sharpness against normalized MLS",
         caption=(
-            "A point is a network, with standard errors; names mark the centres of families. "
-            "(a) Elementwise-adaptive sharpness against normalized MLS; (b) the same pair without "
-            "normalization. Below: correlations of the logarithms, with 95 % intervals."
+            "Pale: networks, with 95 % intervals; an arrow: it goes on below. Blue: the medians of "
+            "families. (a) Elementwise-adaptive sharpness against normalized MLS; (b) the same "
+            "pair without normalization. Above: Pearson's correlations with 95 % intervals."
         ),
         details=(
             "A sigmoid is appended to each network. Normalized MLS is the mean of |x|² |J|², with "
-            "the norm of the Jacobian by a Krylov iteration; standard errors are over samples and "
-            "draws. Correlations are with the logarithm of the ordinate, over all networks "
-            "(Pearson's and of ranks), within families, and between families; intervals: jackknife "
-            "over families, on Fisher's z."
+            "the norm of the Jacobian by a Krylov iteration; intervals are 1.96 standard errors "
+            "over samples and draws. Correlations are with the logarithm of the ordinate, over all "
+            "networks (Pearson's and of ranks), within and between families; their intervals: "
+            "jackknife over families, on Fisher's z."
         ),
         size_inches=(7.1, 5.0),
     ),

@@ -47,6 +47,6 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
             ax.set_title(f"{activation} network, {frequency} frequency", loc="left")
             text = "no network" if norm.empty else rf"$\max\,|f'|$ = {norm['y'].iloc[0]:.3g}"
             ax.set_title(text, loc="right", fontsize=6.5)
-            ax.set(xlabel="x", ylabel="y = f(x)")
+            ax.set(xlabel="$x$ (no unit)", ylabel="$y = f(x)$ (no unit)")
             ax.label_outer()
     letters(axes.flat)

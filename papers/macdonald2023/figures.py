@@ -1,5 +1,7 @@
 """The paper macdonald2023 and its figures."""
 
+from itertools import product
+
 from flatlab.lab.figures import captions
 from flatlab.lab.plan import Curves, CustomFigure, Paper, Sweep
 from flatlab.lab.plan.declarations import Along
@@ -33,7 +35,7 @@ MEASURED = (
     "the Hessian. The Jacobian norm is the largest spectral norm among fixed training samples, "
     "that of the logits."
 )
-GAP = {"absolute_loss_gap": "gap of the losses", "accuracy_gap": "gap of the errors (points)"}
+GAP = {"absolute_loss_gap": "gap of the losses", "accuracy_gap": "gap of the errors"}
 ENDS = ("hessian_lambda_max", "jacobian_norm", "absolute_loss_gap")
 RATE: Along = {"lr": ("learning rate", "logarithmic")}
 BATCH_SIZE: Along = {"batch_size": ("batch size", "logarithmic")}
@@ -67,9 +69,9 @@ def input_scales(activation: str, name: str) -> Curves:
         },
         title=f"sharpness and Jacobian norm at three input scales, {name}",
         caption=(
+            captions.OVER_SEEDS,
             "Full-batch gradient descent on inputs of three scales (the paper's caption says label "
             "smoothing).",
-            captions.OVER_SEEDS,
         ),
         details=(
             "The training samples are the first of the data set, or the first in a fixed random "
@@ -110,9 +112,9 @@ def smoothings(architecture: str, lr: float) -> Curves:
         named=("label_smoothing",),
         title=f"smoothed labels, {NETWORKS[architecture]}, learning rate {lr:g}",
         caption=(
+            captions.OVER_SEEDS,
             "Full-batch gradient descent. A network is shown as long as that of the same seed "
             "with unsmoothed labels was trained: until its accuracy was 99 %, or to the end.",
-            captions.OVER_SEEDS,
         ),
         details=(LESS_ENTROPY, SOFTMAXED),
         size_inches=(7.1, 3.4),
@@ -124,12 +126,13 @@ def sgd(share: float, when: str) -> Curves:
     return Curves(
         "smoothing-grid",
         quantities=("hessian_lambda_max", "softmax_jacobian_norm", "output_norm"),
+        labels={"output_norm": "norm of the logits"},
         share=share,
         marks=False,
         looks={f"label smoothing {value}": look for value, look in SMOOTHINGS.items()},
         title=f"smoothed labels, VGG, SGD, {when}",
         caption=captions.OVER_SEEDS,
-        details=(SOFTMAXED, "The norm of the outputs is that of the logits of all of them."),
+        details=(SOFTMAXED, "The norm of the logits is that of all of them."),
         size_inches=(7.1, 3.2),
     )
 
@@ -149,14 +152,6 @@ def at_the_end(grid: str, architecture: str, along: Along, line: str, *more: str
         caption=AT_THE_END,
         details=MEASURED,
     )
-
-
-def by_rate(grid: str, architecture: str, *more: str) -> Sweep:
-    return at_the_end(grid, architecture, RATE, "batch_size", *more)
-
-
-def by_batch_size(grid: str, architecture: str) -> Sweep:
-    return at_the_end(grid, architecture, BATCH_SIZE, "lr")
 
 
 def regularizers(
@@ -184,13 +179,17 @@ IN_SIX_ROWS = (
     *("absolute_loss_gap", "hessian_lambda_max", "jacobian_norm"),
     *("gauss_newton_lambda_max", "train_loss", "test_accuracy"),
 )
-RATES, RATES_100 = "rates-grid", "rates-many-classes-grid"
+GRIDS = ("rates-grid", "rates-many-classes-grid")
+SWEPT = {
+    f"fig{12 + number}": at_the_end(grid, architecture, *axes)
+    for number, (axes, architecture, grid) in enumerate(
+        product(((RATE, "batch_size"), (BATCH_SIZE, "lr")), ("resnet", "vgg"), GRIDS)
+    )
+}
 EXTENDED = {
     f"fig{first + number}": regularizers(grid, architecture, norm, IN_SIX_ROWS, 9.0)
     for first, grid in ((20, "regularizers-grid"), (24, "regularizers-many-classes-grid"))
-    for number, (architecture, norm) in enumerate(
-        (architecture, norm) for architecture in NETWORKS for norm in ("none", "batch")
-    )
+    for number, (architecture, norm) in enumerate(product(NETWORKS, ("none", "batch")))
 }
 
 FIGURES = {
@@ -205,8 +204,8 @@ FIGURES = {
         caption=AT_THE_END,
         details=MEASURED,
     ),
-    "fig3": by_rate(RATES, "resnet", "accuracy_gap"),
-    "fig4": by_batch_size(RATES, "resnet"),
+    "fig3": at_the_end(GRIDS[0], "resnet", RATE, "batch_size", "accuracy_gap"),
+    "fig4": at_the_end(GRIDS[0], "resnet", BATCH_SIZE, "lr"),
     "fig5": regularizers("regularizers-grid", "resnet", "batch", IN_THREE_ROWS, 5.6),
     "fig6": smoothings("vgg", 0.08),
     "fig7": smoothings("vgg", 0.04),
@@ -214,14 +213,7 @@ FIGURES = {
     "fig9": smoothings("resnet", 0.08),
     "fig10": smoothings("resnet", 0.04),
     "fig11": smoothings("resnet", 0.02),
-    "fig12": by_rate(RATES, "resnet"),
-    "fig13": by_rate(RATES_100, "resnet"),
-    "fig14": by_rate(RATES, "vgg"),
-    "fig15": by_rate(RATES_100, "vgg"),
-    "fig16": by_batch_size(RATES, "resnet"),
-    "fig17": by_batch_size(RATES_100, "resnet"),
-    "fig18": by_batch_size(RATES, "vgg"),
-    "fig19": by_batch_size(RATES_100, "vgg"),
+    **SWEPT,
     **EXTENDED,
     "fig28": sgd(1 / 90, "first epoch"),
     "fig29": sgd(1.0, "90 epochs"),
@@ -231,8 +223,9 @@ FIGURES = {
         ("regression-gaussian-grid", "regression-relu-grid"),
         title="eight points, fitted roughly and smoothly",
         caption=(
-            "One network each, of the first seed that did not diverge, at the end of training from "
-            "a function of high or low frequency. Above each panel: the Jacobian norm."
+            "Eight points and the function that one network fitted to them, from a function of "
+            "high or low frequency: the first seed that did not diverge. Above each panel: the "
+            "Jacobian norm. It is one of as many as are counted here."
         ),
         details="The Jacobian norm is the largest slope over the eight points.",
         size_inches=(7.1, 4.4),

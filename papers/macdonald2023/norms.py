@@ -3,12 +3,12 @@
 They are typeset here, since no other paper prints its numbers of runs as a table.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from flatlab.lab.figures.render import Settings
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.stats.estimate import over_seeds
 
@@ -55,7 +55,7 @@ HERE = 0.53
 GREY = {"color": "0.45", "style": "italic"}
 
 
-def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
+def frame(figure: Mapping[str, Any], tables: ResultTables) -> pd.DataFrame:
     """A row per quantity and initialization: mean, standard deviation and number of networks.
 
     low, high: Student's 95 % interval of the mean.  paper_mean, paper_sd: printed.
@@ -76,7 +76,7 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["quantity", "initialization", *numbers])
 
 
-def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
+def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
     """Rules and the names of the rows, then the columns."""
     ax = fig.subplots()
     ax.set_axis_off()

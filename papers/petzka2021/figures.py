@@ -66,11 +66,13 @@ BY_SEPARATION = Lines(
     "locally-constant-labels",
     panel=("panel",),
     panels={
-        "variants": Panel(
-            title="κ and the generalization gap", y=r"Pearson's $\rho$", **SEPARATION
+        "risk": Panel(
+            title="κ and the risk on test samples",
+            y=r"Pearson's $\rho$: mean $\pm$ s.d. over batches",
+            **SEPARATION,
         ),
+        "variants": Panel(title="κ and the generalization gap", **SEPARATION),
         "readings": Panel(title="the same, features as drawn", **SEPARATION),
-        "risk": Panel(title="κ and the risk on test samples", **SEPARATION),
     },
     line="line",
     lines={
@@ -97,19 +99,21 @@ BY_SEPARATION = Lines(
         "The authors' code reads the list of separations backwards (dashed)."
     ),
     details=(
-        "(a) and (c): squared loss, κ without normalization. Each point of a dashed line is "
+        "(a) and (b): squared loss, κ without normalization. Each point of a dashed line is "
         "drawn at the separation that the authors' code reports, but its data have the "
         "separation of the mirrored point."
     ),
-    size_inches=(7.1, 3.6),
+    size_inches=(7.1, 4.0),
 )
 
 BOUND = Lines(
     "representativeness",
     panel=("variant",),
     panels={
-        "paper": Panel(title="as the paper says", y="loss", **SEPARATION),
-        "code": Panel(title="the authors' code", **SEPARATION),
+        "paper": Panel(
+            title="as the paper says", y=r"loss: mean $\pm$ s.d. over samples", **SEPARATION
+        ),
+        "code": Panel(title="the authors' code", y="loss, or share of errors", **SEPARATION),
     },
     line="quantity",
     lines={

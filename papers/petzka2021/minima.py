@@ -1,11 +1,11 @@
 """Measures of networks at different minima against their generalization gap: Figures 5 to 8."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from flatlab.lab.figures.render import Settings
 from flatlab.lab.tables.networks import Networks, ResultTables
 
 GRID, GAP = "minima-grid", "generalization_gap"
@@ -25,7 +25,7 @@ MEASURES = {
 """The column of the table that a measure is."""
 
 
-def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
+def frame(figure: Mapping[str, Any], tables: ResultTables) -> pd.DataFrame:
     """Rows `run`: a network by a measure, x and gap.  Rows `rho`: of a measure, with its interval,
     that within settings, the line of least squares, and the number of networks.
     """

@@ -53,10 +53,6 @@ class Net(nn.Module):
         return {"logits": self.last(hidden), "hidden": hidden}
 
 
-def segment():
-    return nn.Conv2d(2, 3, 1)
-
-
 def named():
     return dict(np.load("parts.npz"))
 
@@ -237,19 +233,6 @@ def test_class_weights_are_an_option_of_the_loss(network, report, table):
     x, y = torch.from_numpy(X), torch.from_numpy(LABELS)
     loss = nn.functional.cross_entropy(network(x)["logits"], y, torch.tensor(weights))
     check_close(table(*options), {"train_loss": loss.item()}, "train_loss")
-
-
-def test_void_pixels_in_a_file_do_not_count(mine, report):
-    model = saved(mine.segment)
-    x = GENERATOR.normal(size=(4, 2, 4, 4)).astype(np.float32)
-    y = GENERATOR.integers(0, 3, (4, 4, 4))
-    y[:2, 0] = 255
-    np.savez("d.npz", x=x, y=y)
-    how = ["--data", "d.npz", "--ignore-index", "255", "--dtype", "float64"]
-    ours = report(*how, "--family", "geometry", model="segment")
-    theirs = flatlab.measure(model, x, y, ignore_index=255, dtype="float64")
-    check_close(ours, theirs, "sharpness", rel=1e-9)
-    assert ours.attrs["positions_ignored"] == 8
 
 
 @pytest.fixture

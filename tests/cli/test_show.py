@@ -159,10 +159,8 @@ def test_an_unknown_key_of_the_configuration_is_a_sentence(command, project, ref
     ("name", "lacking"),
     [
         ("beyond_fig2", "vgg-grid, lenet-grid"),  # of its three grids, one has a measured pack
-        ("petzka2021_fig3", "locally-constant-labels"),
         ("petzka2021", "locally-constant-labels, representativeness, minima-grid"),
         ("chen2026_figH8", ""),
-        ("chen2026_fig4", ""),  # which has panels of each grid
     ],
 )
 def test_a_figure_without_measured_packs_is_refused_with_the_experiments_that_have_none(

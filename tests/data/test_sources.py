@@ -289,13 +289,6 @@ def test_files_are_read_where_they_may_lie_and_nothing_is_left_there(official, p
 
 
 @pytest.mark.usefixtures("sums")
-def test_the_folder_may_be_named_by_the_environment(tmp_path, monkeypatch):
-    write(ALL[0].files, tmp_path)
-    monkeypatch.setenv("FLATLAB_DATA", str(tmp_path))
-    check_content(load(ALL[0].key), ALL[0])
-
-
-@pytest.mark.usefixtures("sums")
 @pytest.mark.parametrize("official", PACKED_BY_KEY)
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside an archive"])
 def test_the_unpacked_folder_is_read_and_may_be_named_itself(beside, official, tmp_path):
@@ -359,23 +352,6 @@ def test_what_is_missing_is_read_from_a_local_mirror(official, tmp_path, monkeyp
         write({name: official.files[name] for name in there}, folder)
         check_content(load(official.key, str(folder)), official)
         assert {path.name for path in files_in(folder)} == {*there}
-
-
-@pytest.mark.usefixtures("no_network")
-@pytest.mark.parametrize("official", BY_KEY)
-def test_without_a_network_all_sources_of_a_set_are_named(official, tmp_path, monkeypatch):
-    mirror = "http://127.0.0.1:9/mirror"
-    monkeypatch.setenv("FLATLAB_MIRROR", f"{mirror} {(tmp_path / 'other').as_uri()}")
-    message = why_not(official, tmp_path)
-    assert str(tmp_path) in message
-    assert f"{tmp_path}/other (missing: {', '.join(official.files)})" in message
-    name = next(iter(official.files))
-    kind = official.torchvision
-    published = getattr(kind, "mirrors", None) or [kind.url.removesuffix(name)]
-    for source in (f"{mirror}/", *published):
-        assert f"{source}{name} (" in message
-    assert "Network is unreachable" in message
-    assert files_in(tmp_path) == []
 
 
 @pytest.mark.usefixtures("no_network")

@@ -143,8 +143,10 @@ def test_the_derivatives_of_a_large_network_are_compared_on_one_sample(monkeypat
 
 
 @pytest.mark.first(2)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("function", [OnceDifferentiable.apply, WrongTwice.apply])
+@pytest.mark.parametrize(
+    ("function", "dtype"),
+    [(OnceDifferentiable.apply, torch.float64), (WrongTwice.apply, torch.float32)],
+)
 def test_second_derivatives_that_are_wrong_or_missing_are_differences_of_gradients(function, dtype):
     x, y = samples(dtype=dtype)
     report = measured(network(function, dtype), x, y, "hessian", "flatness", **TRACES)
@@ -181,7 +183,8 @@ def test_a_sample_at_a_kink_is_no_error():
     first = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3)).double()
     nn.init.zeros_(first[0].bias)
     for network_ in (model, first):
-        report = measured(network_, x, y, "hessian", "sharpness", "adaptive", draws=2)
+        how = {"sharpness_radii": {"worst-standard-l2": [0.1]}, "draws": 2}
+        report = measured(network_, x, y, "hessian", "sharpness", "adaptive", **how)
         assert bool(report["hessian_converged"])
     assert "kinks" in report.attrs["derivatives_not_checked"]
 
@@ -202,32 +205,6 @@ def test_without_differences_that_settle_there_is_no_eigenvalue():
     x, y = samples()
     x[0] = 0
     refused(["cannot be replaced by", "layer '1' (Hardsigmoid)"], measured, model, x, y, "hessian")
-
-
-@pytest.mark.first(1)
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("wrap", [nn.utils.parametrizations.weight_norm, nn.utils.weight_norm])
-def test_weight_normalization_is_measured_rightly(wrap):
-    torch.manual_seed(1)
-    model = nn.Sequential(wrap(nn.Linear(6, 5)), nn.Tanh(), wrap(nn.Linear(5, 3))).double().eval()
-    x, y = samples()
-    report = measured(model, x, y, "hessian", "flatness", **TRACES)
-    found = [float(report[name]) for name in CURVATURE]
-    assert found == pytest.approx(true_values(model, x, y), rel=1e-6)
-    assert not {"derivatives", "derivatives_not_checked"} & {*report.attrs}
-
-
-def test_the_network_is_left_alone_by_a_check():
-    model = network(WrongTwice.apply)
-    before = {name: p.clone() for name, p in model.state_dict().items()}
-    x, y = samples()
-    targets = F.one_hot(y, 3).double()
-    kinds = ("gradient", "hessian", "gauss-newton", "inputs")
-    loss = loss_of({"loss": "cross-entropy"})
-    verdict = check_derivatives(model, x, lambda outputs: targets, loss, kinds)
-    assert verdict.step is not None
-    assert all(torch.equal(p, before[name]) for name, p in model.state_dict().items())
-    assert all(p.grad is None for p in model.parameters())
 
 
 def test_a_wrong_derivative_of_a_smooth_function_is_settled():
@@ -263,11 +240,11 @@ class AtKinks(nn.Module):
 
 
 @pytest.mark.first(1)
-@pytest.mark.parametrize("outputs", [1, 3, 40])
+@pytest.mark.parametrize("outputs", [1, 40])
 def test_many_kinks_whose_jumps_cancel_are_not_called_wrong(outputs):
     kinds = ("gradient", "hessian", "gauss-newton", "inputs")
     loss = loss_of({"loss": "half-mse" if outputs == 1 else "cross-entropy"})
-    for seed in range(40):
+    for seed in range(12):
         torch.manual_seed(seed)
         model = nn.Sequential(nn.Linear(20, 30), AtKinks(), AtKinks(), nn.Linear(30, outputs))
         x, y = torch.randn(1 + seed % 3, 20), torch.eye(outputs)[[0] * (1 + seed % 3)]

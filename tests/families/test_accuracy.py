@@ -166,17 +166,3 @@ def test_the_gradient_norm_vanishes_at_a_minimum():
     values = measured(model, splits, {"loss": "half-mse"}, more=["gradient-norm"])
     expected = math.sqrt(3 + 3 * float((splits.train.inputs.mean(0) ** 2).sum()))
     assert values["gradient_norm"] == pytest.approx(expected)
-
-
-def test_weights_that_are_not_finite_give_no_numbers():
-    model, splits = trained("vgg", 20)
-    next(model.parameters()).data.fill_(math.inf)
-    values = measured(model, splits, SMOOTHED, more=ALL)
-    assert all(math.isnan(value) for value in values.values())
-
-
-def test_an_unknown_quantity_is_refused():
-    from flatlab.core.options import checked, options_of
-
-    with pytest.raises(ValueError, match="unknown value 'error'; did you mean 'errors'"):
-        checked({"more": ["error"]}, options_of("metrics", "accuracy"), "measure.")

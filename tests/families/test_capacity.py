@@ -14,7 +14,14 @@ from flatlab.families import capacity
 from flatlab.families.capacity import DISTANCES, QUANTITIES, noise_tolerance
 from flatlab.measuring.grid import measure_pack
 from flatlab.networks import build
-from tests.networks.small_networks import LINEAR, LOSSES, PIECEWISE_LINEAR, small, targets_for
+from tests.networks.small_networks import (
+    DIAGONAL,
+    LINEAR,
+    LOSSES,
+    PIECEWISE_LINEAR,
+    small,
+    targets_for,
+)
 from tests.refusals import refused
 from tests.synthetic.packs import about, asked, networks, weights_of
 
@@ -111,8 +118,7 @@ def test_only_piecewise_linear_networks_have_paths(name):
     assert any("piecewise" in why for why in found.capacity_left_out) != ("path_norm" in found)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize(("name", "loss"), DIAGONAL)
 def test_the_fisher_rao_norm_is_as_defined(name, loss):
     """L sqrt(mean <dl/df, f>^2), one sample at a time by autograd."""
     model, inputs, labels = small(name)

@@ -91,10 +91,8 @@ for name, change in json.loads(sys.argv[1]).items():
 CHANGES = {
     "nothing": "",
     "old": "torch.set_float32_matmul_precision('medium'); b.cudnn.allow_tf32 = False",
-    "old-for-gpus": "b.cuda.matmul.allow_tf32 = True",
     "new": "b.cuda.matmul.fp32_precision = 'tf32'; b.cudnn.conv.fp32_precision = 'ieee'",
     "new-for-all": "b.fp32_precision = 'tf32'",
-    "new-for-a-cpu": "b.mkldnn.matmul.fp32_precision = b.mkldnn.conv.fp32_precision = 'bf16'",
     "both": "torch.set_float32_matmul_precision('high'); b.cuda.matmul.fp32_precision = 'ieee'",
 }
 

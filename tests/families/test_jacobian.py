@@ -51,7 +51,7 @@ def test_even_odds_of_two_classes_attain_half_the_norm(normal):
     assert norm == pytest.approx(0.5 * torch.linalg.matrix_norm(gram, 2).sqrt().item())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_softmax_halves_the_norm_at_least_and_knows_no_shift(data, mlp, normal):
     """||P|| <= 1/2; the same for all outputs shifted alike."""
@@ -67,7 +67,7 @@ def test_softmax_halves_the_norm_at_least_and_knows_no_shift(data, mlp, normal):
     np.testing.assert_allclose(*both, rtol=1e-7, atol=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 1000), factor=st.floats(0.1, 10))
 def test_scaled_inputs_divide_the_jacobian_of_the_same_function(seed, factor, mlp, normal):
     """f(x) = g(x / c) with c x in the place of x has J / c and c times the first features."""
@@ -105,11 +105,11 @@ def test_the_pair_bound_is_that_of_all_pairs(loss, mlp, normal):
         (i, j): ((y[i] - y[j]).norm() - allowed[i] - allowed[j]) / (x[i] - x[j]).norm()
         for i, j in pairs
     }
-    found = flatlab.measure(model, x, labels, families=["jacobian"], loss=loss, pairs=3, points=200)
+    found = flatlab.measure(model, x, labels, families=["jacobian"], loss=loss, pairs=3, points=50)
     assert found.pair_bound.item() == pytest.approx(float(max(bounds.values())), rel=1e-12)
     assert found.pairs_below.item() == found.segments_below.item() == 0
     i, j = max(bounds, key=bounds.get)
-    path = torch.stack([x[i].lerp(x[j], k / 199) for k in range(200)])
+    path = torch.stack([x[i].lerp(x[j], k / 49) for k in range(50)])
     largest = norms_of(lambda x: shown(model(x)), path).max().item()
     assert found.segment_norm.item() == pytest.approx(largest, rel=1e-9)
     slope = (predicted[i] - predicted[j]).norm() / (x[i] - x[j]).norm()
@@ -128,17 +128,6 @@ def test_what_a_loss_allows_is_at_least_the_distance_to_the_targets(normal):
         assert (allowed >= distance * (1 - 1e-12)).all()
         if "mse" in named["loss"] or "squares" in named["loss"]:
             torch.testing.assert_close(allowed, distance)
-
-
-def test_a_network_that_fits_has_a_bound_near_the_distance_of_the_targets(normal):
-    """Two samples, fitted exactly: the bound is |y1 - y2| / |x1 - x2|, and a line attains it."""
-    x = torch.tensor([[0.0, 0.0], [3.0, 4.0]], dtype=torch.float64)
-    line = nn.Linear(2, 1, bias=False, dtype=torch.float64)
-    line.weight.data = torch.tensor([[0.12, 0.16]]).double()  # along x2 - x1, 0.2 long
-    y = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
-    found = flatlab.measure(line, x, y, families=["jacobian"], pairs=1)
-    assert found.pair_bound.item() == pytest.approx(0.2)
-    assert found.segment_norm.item() == pytest.approx(0.2)
 
 
 def test_pairs_need_different_targets_and_a_loss_that_has_the_form(mlp, normal):
@@ -219,25 +208,16 @@ def largest(matrices):
 @pytest.mark.parametrize("name", LINEAR)
 def test_norms_are_those_of_whole_jacobians(name):
     model, inputs, _ = small(name)
-    how = {"families": ["jacobian", "geometry"]}
-    found = flatlab.measure(model, inputs, **how)
-    single = flatlab.measure(model, inputs, dtype="float32", **how)
+    found = flatlab.measure(model, inputs, families=["jacobian"])
+    single = flatlab.measure(model, inputs, families=["jacobian"], dtype="float32")
     whole = jacobians(model, inputs)
     softmaxed = jacobians(torch.nn.Sequential(model, torch.nn.Softmax(1)), inputs)
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    squares = [
-        sum(g.square().sum() for g in torch.autograd.grad(f, parameters, retain_graph=True))
-        for outputs in model(inputs)
-        for f in outputs
-    ]
     of_samples = torch.linalg.matrix_norm(softmaxed, 2).numpy()
     np.testing.assert_allclose(found.softmax_jacobian_norm_per_sample, of_samples, rtol=EXACT)
     expected = {
         "jacobian_norm": largest(whole),
         "softmax_jacobian_norm": largest(softmaxed),
         "output_norm": model(inputs).detach().norm().item(),
-        "mls": torch.linalg.matrix_norm(whole, 2).mean().item(),
-        "sharpness": float(sum(squares)) / len(inputs),
     }
     for key, value in expected.items():
         assert found[key].item() == pytest.approx(value, rel=EXACT), key
@@ -248,8 +228,7 @@ def flat(gradients):
     return torch.cat([gradient.flatten() for gradient in gradients])
 
 
-@pytest.mark.first(2)
-@pytest.mark.parametrize("name", ["lenet", "vgg", "resnet", "simple-vit"])
+@pytest.mark.parametrize("name", ["lenet", "resnet"])
 def test_lambda_max_is_that_of_the_whole_hessian(name):
     """With other losses: derivatives/test_curvature.py, of perceptrons."""
     (model, inputs, labels), loss = small(name), "cross-entropy"

@@ -49,8 +49,10 @@ def measured(model, x, labels, loss="cross-entropy", **options):
 
 
 @pytest.mark.first(2)
-@pytest.mark.parametrize("name", ["mlp-tanh", "lenet", "simple-vit"])
-@pytest.mark.parametrize("kind", ["cross-entropy", "mean-mse", "smoothed"])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("mlp-tanh", "cross-entropy"), ("lenet", "mean-mse"), ("simple-vit", "smoothed")],
+)
 def test_eigenvalues_and_vectors_are_those_of_the_matrices(name, kind):
     model, x, labels = small(name)
     settings = dict(LOSSES[kind])
@@ -107,11 +109,7 @@ def test_an_eigenvalue_comes_as_often_as_it_occurs():
     assert here.values == pytest.approx(values[:7], rel=1e-9)
 
 
-def test_batches_and_batch_norm_with_the_statistics_of_all_samples():
-    model, x, labels = small("lenet")
-    whole = measured(model, x, labels, largest=4)
-    parts = measured(model, x, labels, largest=4, batch_size=4)
-    assert parts.largest_eigenvalue.values == pytest.approx(whole.largest_eigenvalue.values)
+def test_batch_norm_with_the_statistics_of_all_samples():
     model, x, labels = small("vgg")
     train = measured(model, x, labels, largest=4, batch_norm="train", matrices=["hessian"])
     model.train()
@@ -120,11 +118,10 @@ def test_batches_and_batch_norm_with_the_statistics_of_all_samples():
     assert train.largest_eigenvalue.values.flatten() == pytest.approx(values, rel=1e-7)
 
 
-@pytest.mark.first(1)
-@pytest.mark.parametrize("matrix", MATRICES)
-def test_density_and_trace(matrix):
+def test_density_and_trace():
+    matrix = "hessian"
     model, x, labels = small("mlp-tanh")
-    options = {"density_probes": 40, "density_steps": 200, "density_width": 0.05, "largest": 0}
+    options = {"density_probes": 20, "density_steps": 200, "density_width": 0.05, "largest": 0}
     found = measured(model, x, labels, matrices=[matrix], **options).isel(block=0, matrix=0)
     whole = dense(model, x, labels, loss_of({"loss": "cross-entropy"}), matrix)
     values = torch.linalg.eigvalsh(whole).numpy()

@@ -14,6 +14,7 @@ from torch import nn
 
 from flatlab.derivatives.jacobians.norms import authors_norm, operator_norm, spectral_norm
 from tests.laws.relations import Network, is_one, law
+from tests.networks.written import Written
 
 EXACT = 1e-9
 
@@ -114,16 +115,10 @@ def test_the_corrected_bound_is_missing_where_tokens_are_equal(sequential_networ
         assert np.isnan(bound[:2]).all() == (net.x.shape[1] > 1)
 
 
-class LastFromTheOthers(nn.Module):
+def last_from_the_others(net, x):
     """The sum of all tokens but the last, minus the last: zero where that is their sum."""
-
-    def __init__(self, width, outputs):
-        super().__init__()
-        self.layer = nn.Linear(width, outputs)
-
-    def forward(self, x):
-        z = self.layer(x)
-        return z[:, :-1].sum(1) - z[:, -1]
+    z = net.layer(x)
+    return z[:, :-1].sum(1) - z[:, -1]
 
 
 def draw_cancelling(data, randomized, normal):
@@ -132,7 +127,7 @@ def draw_cancelling(data, randomized, normal):
     width, seed = data.draw(st.integers(tokens, 6)), data.draw(st.integers(0, 10**6))
     x = normal(3, tokens, width, seed=seed)
     x[:, -1] = x[:, :-1].sum(1)
-    return randomized(LastFromTheOthers(width, outputs), seed), x
+    return randomized(Written(last_from_the_others, layer=nn.Linear(width, outputs)), seed), x
 
 
 @law()

@@ -39,9 +39,7 @@ def test_an_interval_covers_the_truth_as_often_as_it_says(name):
 
 
 FIGURES = [
-    figure
-    for figure in plan.figures()
-    if figure.target in ("chen2026_figH7", "chen2026_figH8", "chen2026_fig2", "chen2026_figI11")
+    figure for figure in plan.figures() if figure.target in ("chen2026_figH7", "chen2026_fig2")
 ]
 
 

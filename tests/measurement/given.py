@@ -70,7 +70,7 @@ def loss_on(model, x, y, loss=F.cross_entropy):
 def right(model, x, y=LABELS, loss=F.cross_entropy):
     """lambda_max of the Hessian, mean |df/dtheta|^2 and the loss, written out."""
     value, start = loss_on(model, x, y, loss)
-    hessian = torch.autograd.functional.hessian(value, start)
+    hessian = torch.autograd.functional.hessian(value, start, vectorize=True)
     jacobian = torch.autograd.functional.jacobian(lambda v: value(v, False), start)
     sharpness = jacobian.flatten(1, -2).square().sum((1, 2)).mean()
     return float(torch.linalg.eigvalsh(hessian)[-1]), float(sharpness), float(value(start))

@@ -17,7 +17,6 @@ X = torch.randn(12, 6, generator=GENERATOR)
 LABELS = torch.arange(12) % 3
 ROWS = F.one_hot(LABELS, 3)
 WHOLE = LABELS * 59
-SEVERAL = torch.randint(2, (12, 3), generator=GENERATOR)
 PIXELS = torch.randn(12, 2, 3, 3, generator=GENERATOR)
 MASKS = (PIXELS[:, :1] > 0.3).long()
 CE, HALF = "cross-entropy", "half-mse"
@@ -87,7 +86,12 @@ CLASSES = {
     "column": LABELS[:, None],
     "column of floats": LABELS[:, None].float(),
     "uint16": LABELS.numpy().astype(np.uint16),
+    "int16": LABELS.short(),
+    "bytes": LABELS.byte().numpy(),
+    "list": LABELS.tolist(),
+    "one-hot": ROWS,
     "one-hot floats": ROWS.float(),
+    "one-hot booleans": ROWS.bool(),
     "half precision": LABELS.bfloat16(),
 }
 NUMBERS = {
@@ -110,6 +114,7 @@ CASES = {  # network, inputs, targets, loss; and the loss by hand with its targe
     "function of one-hot": (mlp(), X, ROWS, brier, brier, ROWS),
     "function of one-hot floats": (mlp(), X, ROWS.float(), brier, brier, ROWS),
     "function of a column": (mlp(), X, LABELS[:, None], of_column, of_column, LABELS[:, None]),
+    "several labels": (mlp(), X, ROWS.roll(1, 1) + ROWS, binary, binary, ROWS.roll(1, 1) + ROWS),
     "function of a number": (mlp(1), X, WHOLE, number, number, WHOLE),
     "masks": (conv(1), PIXELS, MASKS, HALF, half, MASKS),
     "masks without channel": (conv(1), PIXELS, MASKS[:, 0].bool(), HALF, half, MASKS),
@@ -125,7 +130,6 @@ CASES = {  # network, inputs, targets, loss; and the loss by hand with its targe
         *(F.cross_entropy, LABELS),
     ),
     "head in float64": (seeded(Rotary, torch.float64), X, LABELS, CE, F.cross_entropy, LABELS),
-    "several labels": (mlp(), X, SEVERAL, binary, binary, SEVERAL),
     "one-hot, of differences": (mlp(), X, ROWS, F.mse_loss, F.mse_loss, ROWS.float()),
     "one label each, by logistic losses": (mlp(), X, ROWS, binary, binary, ROWS),
 }

@@ -14,7 +14,7 @@ from tests.networks.masked import largest
 from tests.networks.users import LABELS, Plain, X, hessian_of, measured, same, seeded
 from tests.refusals import refused
 
-FAMILIES = ["geometry", "hessian"]
+BOTH = ("geometry", "hessian")
 WEIGHTS = [1.0, 2.0, 0.5, 3.0]
 TENSOR = torch.tensor(WEIGHTS).double()
 
@@ -33,9 +33,9 @@ def loss(f, y=LABELS, **how):
     return F.cross_entropy(f, y, weight=TENSOR, **how)
 
 
-@pytest.mark.parametrize("kind", [Plain, Kinked])
-@pytest.mark.parametrize("size", [1, None])
-@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize(
+    ("kind", "size", "smoothing"), [(Plain, None, 0.0), (Kinked, 1, 0.2), (Plain, 1, 0.2)]
+)
 def test_the_hessian_is_that_of_torchs_weighted_mean(kind, size, smoothing):
     model = seeded(kind)
     exact = hessian_of(model, lambda f: loss(f, label_smoothing=smoothing), X)
@@ -138,14 +138,13 @@ def test_one_matrix_alone_is_had_by_differences_of_gradients():
     assert "differences of gradients" in only.attrs["derivatives"]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("named", ["last", "last.*", ["last.weight", "*.bias"]])
-def test_theta_is_what_the_pattern_names(family, named):
+def test_theta_is_what_the_pattern_names(named):
     model, frozen = seeded(Plain), seeded(Plain)
     frozen.first.weight.requires_grad_(False)
     if named != ["last.weight", "*.bias"]:
         frozen.first.bias.requires_grad_(False)
-    same(measured(family, model, X, LABELS, parameters=named), measured(family, frozen, X, LABELS))
+    same(measured(BOTH, model, X, LABELS, parameters=named), measured(BOTH, frozen, X, LABELS))
     assert all(p.requires_grad for p in model.parameters())
 
 
@@ -154,34 +153,20 @@ def test_a_pattern_that_names_nothing_is_refused_with_the_nearest_name():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_weights_of_half_precision_are_measured_in_float32(family, dtype):
+def test_weights_of_half_precision_are_measured_in_float32(dtype):
     model = seeded(Plain).to(dtype)
-    report = measured(family, model, X, LABELS)
+    report = measured(BOTH, model, X, LABELS)
     assert report.attrs["precision"] == "float32"
-    same(report, measured(family, seeded(Plain).to(dtype).float(), X.float(), LABELS))
+    same(report, measured(BOTH, seeded(Plain).to(dtype).float(), X.float(), LABELS))
     assert next(model.parameters()).dtype == dtype
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(
-    "wrap",
-    [lambda m: torch.compile(m, backend="aot_eager"), nn.DataParallel],
-    ids=["compiled", "parallel"],
-)
-def test_what_wraps_a_network_is_measured_without_it(family, wrap):
-    whole = measured(family, seeded(Plain), X, LABELS)
-    same(measured(family, wrap(seeded(Plain)), X, LABELS), whole)
-
-
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("family", [k for k in keys_of("metrics") if measures_samples(k)])
-@pytest.mark.parametrize("wrap", [torch.jit.script, lambda model: torch.jit.trace(model, X)])
-def test_a_scripted_network_is_measured_or_refused_in_a_sentence(family, wrap):
+def test_a_scripted_network_is_measured_or_refused_in_a_sentence(family):
     model = nn.Sequential(nn.Linear(X.shape[1], 8), nn.ReLU(), nn.Linear(8, 3)).to(X)
     try:
-        report = measured(family, wrap(model), X, LABELS)
+        report = measured(family, torch.jit.script(model), X, LABELS)
     except flatlab.MeasureError as error:
         assert "\n" not in str(error)  # noqa: PT017
     else:

@@ -1,5 +1,6 @@
 """What is measured is the network that was given: by values of plain ones, or refused by name."""
 
+import itertools
 import types
 from functools import partial
 
@@ -186,6 +187,8 @@ SAME = {  # a network, the same function written plainly, inputs
     "hooks before": (lambda: on_modules("register_full_backward_pre_hook"), perceptron, X),
     "a patched forward": (lambda: patched(True), lambda: doubled, X),
     "a patched closure": (lambda: patched(False), lambda: doubled, X),
+    "compiled": (lambda: torch.compile(perceptron(), backend="eager"), perceptron, X),
+    "parallel": (lambda: nn.DataParallel(perceptron()), perceptron, X),
     "a compiled method": (lambda: compiled("method"), perceptron, X),
     "a compiled layer": (lambda: compiled("inside"), perceptron, X),
     "compiled in place": (lambda: compiled("in place"), perceptron, X),
@@ -290,8 +293,9 @@ OTHER = {
 }
 
 
-@pytest.mark.parametrize("case", OTHER)
-@pytest.mark.parametrize("family", ["geometry", "hessian", "sharpness"])
+@pytest.mark.parametrize(
+    ("case", "family"), [*zip(OTHER, itertools.cycle(["geometry", "hessian", "sharpness"]))]
+)
 def test_what_is_another_function_is_refused_by_name(case, family):
     model, x, how, words = OTHER[case]
     refused(

@@ -133,33 +133,3 @@ def test_classes_are_on_the_axis_that_labels_leave_or_an_argument_says(case, by_
     assert found == pytest.approx(right(model, x, y, loss), rel=1e-7)
     if how:
         refused(["class_axis=1", "class_axis=-1"], measured, model, x, y)
-
-
-def half(f, y):
-    return 0.5 * (f - y.view(f.shape)).square().flatten(1).sum(1).mean()
-
-
-def bce(f, y):
-    return F.binary_cross_entropy_with_logits(f, y.to(f).view(f.shape))
-
-
-SINGLE = {
-    "classes, all 0": torch.zeros(12, dtype=torch.long),
-    "classes, all 1": torch.ones(12, dtype=torch.long),
-    "both": torch.arange(12) % 2,
-    "booleans": torch.arange(12) % 2 > 0,
-    "a column": (torch.arange(12) % 2)[:, None],
-    "numbers": torch.arange(12.0) % 2,
-}
-
-
-@pytest.mark.parametrize("case", SINGLE)
-@pytest.mark.parametrize("squeezed", [False, True])
-def test_integers_are_numbers_where_there_is_one_output(case, squeezed):
-    torch.manual_seed(1)
-    net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1)).double()
-    model = Behind(net, (lambda f: f[:, 0]) if squeezed else lambda f: f)
-    plain, y = Behind(net, lambda f: f), SINGLE[case]
-    wanted = right(plain, X, y.double(), half)
-    assert measured(model, X, y, loss="half-mse") == pytest.approx(wanted, rel=1e-7)
-    assert measured(model, X, y, loss=bce) == pytest.approx(right(plain, X, y, bce), rel=1e-7)

@@ -62,8 +62,10 @@ def run(tracker_of=None, accumulate=False):
     }
 
 
-@pytest.mark.parametrize("accumulate", [False, True])
-@pytest.mark.parametrize("families", [["hessian"], ["spectrum", "geometry"], None])
+@pytest.mark.parametrize(
+    ("families", "accumulate"),
+    [(["hessian"], False), (["spectrum", "geometry"], True), (None, False)],
+)
 def test_a_run_with_a_tracker_and_one_without_end_byte_for_byte_the_same(families, accumulate):
     def tracker_of(model):
         how = {"largest": 2, "density_probes": 2} if families and "spectrum" in families else {}

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from tests.networks.users import measured, seeded
+from tests.networks.written import Written
 
 VOCABULARY, LENGTH, WIDTH = 5, 4, 3
 
@@ -33,26 +34,16 @@ class Attending(nn.Module):
         return self.head(torch.tanh(embedded + share @ embedded))
 
 
-class Pixels(nn.Module):
+def pixels():
     """A class for each pixel: (batch, 2, 3, 2) to (batch, 3, 3, 2)."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.last = nn.Conv2d(2, 3, 3, padding=1), nn.Conv2d(3, 3, 1)
-
-    def forward(self, x):
-        return self.last(torch.tanh(self.first(x)))
+    parts = {"first": nn.Conv2d(2, 3, 3, padding=1), "last": nn.Conv2d(3, 3, 1)}
+    return Written(lambda net, x: net.last(net.first(x).tanh()), **parts)
 
 
-class Forecasts(nn.Module):
+def forecasts(activation=nn.Tanh):
     """Four positions of three classes from one vector, behind layers that see it once."""
-
-    def __init__(self, activation=nn.Tanh):
-        super().__init__()
-        self.first, self.last, self.activation = nn.Linear(5, 4), nn.Linear(4, 12), activation()
-
-    def forward(self, x):
-        return self.last(self.activation(self.first(x))).view(-1, 4, 3)
+    parts = {"first": nn.Linear(5, 4), "last": nn.Linear(4, 12), "activation": activation()}
+    return Written(lambda net, x: net.last(net.activation(net.first(x))).view(-1, 4, 3), **parts)
 
 
 def sequences(samples=5, seed=0):
@@ -125,7 +116,7 @@ class Stack:
         return self.losses(theta).sum() / self.tokens
 
     def hessian(self):
-        return torch.autograd.functional.hessian(self.loss, self.theta)
+        return torch.autograd.functional.hessian(self.loss, self.theta, vectorize=True)
 
     def gauss_newton(self):
         total = 0
@@ -145,20 +136,9 @@ class Stack:
         return iter(range(len(self.kept)))
 
 
-class Behind(nn.Module):
-    """What follows the embedding."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.model = model
-
-    def forward(self, embedded, mask):
-        return self.model.behind(embedded, mask)
-
-
 def stack_of_sequences(model, tokens, mask, kept, labels=None):
     """Of a network of tokens; inputs are their embeddings."""
-    behind = Behind(model)
+    behind = Written(lambda net, *given: net.model.behind(*given), model=model)
     embedded = [model.embedding(row).detach() for row in tokens.split(1)]
 
     def outputs(state, number, x):
@@ -191,10 +171,10 @@ class Case:
             return
         last = 1 if kind == "pixels" else -1
         if kind == "pixels":
-            self.model, (self.inputs, self.labels) = seeded(Pixels), images()
+            self.model, (self.inputs, self.labels) = seeded(pixels), images()
         else:
             relu = kind == "piecewise"
-            self.model = seeded(lambda: Forecasts(nn.ReLU if relu else nn.Tanh))
+            self.model = seeded(lambda: forecasts(nn.ReLU if relu else nn.Tanh))
             generator = torch.Generator().manual_seed(3)
             self.inputs = torch.randn(6, 5, generator=generator).double()
             self.labels = torch.randint(3, (6, 4), generator=generator)

@@ -1,5 +1,7 @@
 """Small networks of many kinds, their inputs, and Hessians of losses in one weight."""
 
+from itertools import cycle
+
 import numpy as np
 import torch
 from torch import nn
@@ -36,6 +38,9 @@ LOSSES = {
     "smoothed": {"loss": "cross-entropy", "label_smoothing": 0.3},
     "logistic": {"loss": "logistic"},
 }
+DIAGONAL = [*zip(LINEAR, cycle(LOSSES))]
+DIAGONAL += [("mlp-tanh", loss) for loss in LOSSES if loss != "mean-mse"]
+"""Each network with one loss, and one network with each."""
 
 
 def _built(name):
@@ -98,7 +103,8 @@ def hessian(model, name, function):
     """Second derivatives with respect to one weight (d, ...), matrices (d, m, d, m)."""
     value = dict(model.named_parameters())[name].detach()
     with sdpa_kernel(SDPBackend.MATH):
-        found = torch.autograd.functional.hessian(lambda tensor: function({name: tensor}), value)
+        of_one = torch.autograd.functional.hessian
+        found = of_one(lambda tensor: function({name: tensor}), value, vectorize=True)
     return found.reshape(len(value), -1, len(value), value[0].numel()).numpy()
 
 

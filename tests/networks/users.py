@@ -54,4 +54,4 @@ def hessian_of(model, loss, *inputs):
         return loss(torch.func.functional_call(model, state, inputs))
 
     theta = torch.cat([p.detach().flatten() for p in named.values()])
-    return torch.autograd.functional.hessian(total, theta)
+    return torch.autograd.functional.hessian(total, theta, vectorize=True)

@@ -60,6 +60,8 @@ LOG_SPACED = (0, *np.unique(np.geomspace(1, 12_000, 40).astype(int)))
 EVEN = tuple(range(0, 150_001, 5_000))
 
 
+INVARIANT = ("matrix_normalized_sharpness", "elementwise_adaptive_trace", "weighted_mls")
+INVARIANT += ("input_invariant_mls", "normalized_mls")
 ON_SAMPLES = ("run", "checkpoint", "samples")
 Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]
 Noise = Callable[..., np.ndarray]
@@ -164,6 +166,9 @@ def _of_samples(noise, progress, heat, sets):
         "bound_c": mls * 2.5 * noise(sets),
         "bound_d": d,
         "nmls_bound": mls * 9 * noise(sets, scale=0.1),
+        **{name: root * noise(sets) for name in INVARIANT},
+        **{name: log_volume for name in ("log_mean_volume", "network_log_volume")},
+        **{name: log_volume + 9 for name in ("log_volume_bound", "network_log_volume_bound")},
         "samples_measured": np.full(root.shape, 100.0),
     }
     by_norm = d[..., None, None] * norms * noise(sets, 3, 5, scale=0.05)
@@ -183,6 +188,7 @@ def _of_layers(noise, progress, heat, sets, layers, convolutions):
     violations = 20 * shared[..., None, :] * np.ones((3, 1))
     return {
         "mls_per_layer": ((*ON_SAMPLES, "layer"), by_layer),
+        "sharpness_per_layer": ((*ON_SAMPLES, "layer"), by_layer),
         "layer_bound": ((*ON_SAMPLES, "layer"), weights),
         "shared": ((*ON_SAMPLES, "layer"), shared),
         "violations": ((*ON_SAMPLES, "norm", "layer"), violations),

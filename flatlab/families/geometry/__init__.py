@@ -9,7 +9,9 @@ J = df/dx; Gamma^l = df/dz^l. ||.||_2 is the largest singular value, for a kerne
 The bounds rest on ||df/dW_l||_F = ||Gamma^l||_F ||x^l||, which holds for linear layers that see one
 position of a sample, but not for weights that are shared between positions: in convolutions,
 sequences, and layers used twice. For these the bounds are proxies; `linear_stability_ratio` and
-`violations` say how far they are from holding.
+`violations` say how far they are from holding. Where the first of these layers does not alone read
+the inputs, as behind a recurrent or a normalizing module, it bounds no map from the inputs: A to D
+and the bound of the volume are left out.
 """
 
 from collections.abc import Sequence
@@ -231,6 +233,17 @@ OF_INPUTS_OF_LAYERS = (
 """Quantities in which the size of the inputs of layers is, at all positions of a sample."""
 
 
+OF_THE_FIRST_LAYER = (
+    "bound_a",
+    "bound_b",
+    "bound_c",
+    "bound_d",
+    "bound_by_norm",
+    "log_volume_bound",
+)
+"""Bounds of the map from the inputs, which hold where J = J^1."""
+NOT_DIRECT = "the first layer does not alone read the inputs, or not unchanged"
+
 NO_LAYERS = "no linear or convolution layer is called as such a layer; see layers_left_out"
 
 
@@ -292,6 +305,8 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     if findings.embedding and loss.classes and "sharpness" in values:
         values |= _per_token(values, samples, findings.outputs // loss.classes)
     left_out = _without_positions(samples)
+    if not findings.direct:
+        left_out |= dict.fromkeys(OF_THE_FIRST_LAYER, NOT_DIRECT)
     values = {name: value for name, value in values.items() if name not in left_out}
     values = _chosen(values, options.quantities)
     values["finite"] = torch.tensor(float(finite), dtype=torch.float64)

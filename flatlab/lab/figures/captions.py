@@ -9,7 +9,7 @@ LEARNING_RATES = "Batch size 20."
 BATCH_SIZES = "Learning rate 0.1."
 CENTRAL = "Learning rate 0.1, batch size 20."
 
-OVER_SEEDS = "Thin lines: networks; bold: their median."
+OVER_SEEDS = "Each thin line is one network, a bold one their median; an arrow: a value outside."
 MARKS = "Dashed vertical: the mean training loss falls below 0.01."
 
 TRAINING_SAMPLES = "Sharpness and compression are means over fixed training samples."
@@ -35,7 +35,7 @@ PAIRS = (
     "decide a claim. The second page of the PDF has every quantity against every other."
 )
 INTERVALS = (
-    "Intervals: jackknife over the seeds of each setting, on Fisher's z. Within settings, each "
+    "Intervals: jackknife over the seeds of each setting, on Fisher's z. Same setting: each "
     "network enters as its deviation from the mean of its setting."
 )
 TAU = "τ is Kendall's, with its 95 % interval."

@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -143,7 +143,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         panels = {title: title for title in axes}
         logarithmic = [title for title, kind in axes.items() if kind == "logarithmic"]
         options |= {"panel": "axis", "logarithmic": logarithmic}
-    draw_panels(fig, frame, panels, **options)
+    style.mark_clipped(draw_panels(fig, frame, panels, **options).values())
 
 
 def draw_panels(
@@ -155,7 +155,7 @@ def draw_panels(
     line: str = "setting",
     columns: int = 3,
     logarithmic: Collection[str] = LOGARITHMIC,
-    shared: bool = False,
+    shared: bool | Literal["row"] = False,
     looks: Mapping[str, Look] | None = None,
     names: Mapping[str, str] = NAMES,
 ) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def draw_panels(
     panels: values of `panel` and the titles of their panels.
     line: setting, samples or quantity.
     logarithmic: the panels with a logarithmic vertical axis.
-    shared: whether all panels share one vertical axis.
+    shared: whether all panels, or those of a row, share one vertical axis.
     looks: of lines that look different from those in `style`.
     names: of lines in the legend, where they are no settings.
     Returns the axes by panel.
@@ -181,7 +181,7 @@ def draw_panels(
     iterations = sorted(set(curves["iteration"]))
     for ax in axes[len(panels) :]:
         ax.set_axis_off()
-    for (key, title), ax in zip(panels.items(), axes, strict=False):
+    for number, ((key, title), ax) in enumerate(zip(panels.items(), axes, strict=False)):
         here = curves[curves[panel] == key]
         if key in logarithmic and (here["median"] > 0).any():
             ax.set_yscale("log")
@@ -192,7 +192,8 @@ def draw_panels(
             ax.text(0.5, 0.5, "no values", transform=ax.transAxes, ha="center", color="0.5")
         ax.set_title(title, loc="left")
         unit = style.of_iterations(ax, iterations)
-        rows = curves if shared else here
+        beside = [*panels][number - number % columns :][:columns] if shared == "row" else [*panels]
+        rows = curves[curves[panel].isin(beside)] if shared else here
         shown = rows[rows["iteration"] >= ax.get_xlim()[0]]
         style.of_medians(ax, shown["median"])
         if ax.get_yscale() == "linear":
@@ -215,8 +216,8 @@ def _entries(
     title, names = without_common(list(looks)) if line == "setting" else ("", {})
     names = names or {name: labels.get(name, name) for name in looks}
     counts = {name: counted(rows, "run") for name, rows in curves.groupby(line)["runs"]}
-    if len({*counts.values()}) == 1 and title:
-        title += f" ({next(iter(counts.values()))} each)"
+    if len({*counts.values()}) == 1:  # otherwise the caption says how many there are
+        title += f" ({next(iter(counts.values()))} each)" * bool(title)
         counts = {}
     entries = {
         names[name] + (f" ({counts[name]})" if counts else ""): look for name, look in looks.items()

@@ -10,7 +10,7 @@ import pandas as pd
 
 from flatlab.lab.figures import labels
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import KINDS, Look, legend
+from flatlab.lab.figures.style import KINDS, from_minus_one_to_one, interval, legend, letters
 from flatlab.lab.tables.networks import ResultTables
 
 
@@ -36,26 +36,29 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
-    """A line per pair, with gaps between the groups of pairs."""
+    """A line per pair, below the quantity that it shares with the others of its group."""
     pairs = figure["pairs"]
     groups = list(dict.fromkeys(first for first, _ in pairs))
-    places = np.array([-n - 0.7 * groups.index(first) for n, (first, _) in enumerate(pairs)])
+    places = np.array([-n - 1.3 * groups.index(first) for n, (first, _) in enumerate(pairs)])
+    heads = {first: place + 1 for place, (first, _) in [*zip(places, pairs, strict=True)][::-1]}
     experiments = list(dict.fromkeys(frame["experiment"]))
     axes = fig.subplots(1, len(experiments), sharex=True, sharey=True, squeeze=False)[0]
     for experiment, ax in zip(experiments, axes, strict=True):
         rows = frame[frame["experiment"] == experiment]
         # a point and a bar per correlation, its kinds one above the other
-        for shift, (kind, (color, marker, _)) in zip((0.25, 0, -0.25), KINDS.items(), strict=True):
+        for shift, (kind, (_, look)) in zip((0.25, 0, -0.25), KINDS.items(), strict=True):
             here, y = rows[rows["kind"] == kind], places + shift
-            ax.plot(here["rho"], y, ms=3, **Look(color, marker, "").options)
-            ax.hlines(y, here["low"], here["high"], color=color, lw=0.9)
+            interval(ax, here["rho"], here["low"], here["high"], y, look)
         for place, rho in zip(places, rows["rho"][rows["kind"] == "pooled"], strict=True):
             if np.isnan(rho):
                 ax.text(0, place, "undefined", ha="center", va="center", color="0.5")
-        ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
         ax.set_title(experiment, loc="left")
-        ax.set(xlim=(-1.05, 1.05), xlabel=r"Pearson's $\rho$", xticks=[-1, -0.5, 0, 0.5, 1])
-        ax.grid(axis="x", lw=0.3, color="0.85")
-    names = [" and ".join(labels.label_of(figure, name) for name in pair) for pair in pairs]
-    axes[0].set_yticks(places, names, fontsize=6.5)
-    legend(fig, {name: Look(color, marker) for color, marker, name in KINDS.values()})
+        from_minus_one_to_one(ax, r"Pearson's $\rho$")
+        ax.set_ylim(places[-1] - 0.7, places[0] + 1.5)
+    names = [labels.label_of(figure, second) for _, second in pairs]
+    names += [f"{labels.label_of(figure, first)} and" for first in heads]
+    axes[0].set_yticks([*places, *heads.values()], names, fontsize=6.5)
+    for head in axes[0].get_yticklabels()[len(pairs) :]:
+        head.set_weight("bold")
+    letters(axes)
+    legend(fig, dict(KINDS.values()))

@@ -54,8 +54,11 @@ NAMES = {
 }
 """Sample sets, and what is of no single layer, in legends."""
 
-WITHOUT_UNITS = ("", "1", "%", "mixed", "loss", "coefficient", "points, or loss, as declared")
-"""Units that say nothing beside the name of a quantity."""
+UNITS = {
+    **dict.fromkeys(("", "%", "loss", "coefficient", "points, or loss, as declared"), ""),
+    **{"1": "no unit", "mixed": "mixed units", "ln": "nats"},
+}
+"""Units in words; empty where they say nothing beside the name of a quantity."""
 
 
 def label_of(figure: Mapping[str, Any], column: str) -> str:
@@ -66,9 +69,13 @@ def label_of(figure: Mapping[str, Any], column: str) -> str:
 
 def title_of(figure: Mapping[str, Any], column: str) -> str:
     """The label of a column with its units, if they say more: "MLS (output/input)"."""
-    units = figure.get("units", {}).get(column, "")
-    shown = "" if units in WITHOUT_UNITS else f" ({units.replace('^2', '²')})"
-    return label_of(figure, column) + shown
+    return with_units(label_of(figure, column), figure.get("units", {}).get(column, ""))
+
+
+def with_units(name: str, units: str) -> str:
+    """A name with its units, if they say more; these alone, if there is no name."""
+    words = UNITS.get(units, units).replace("^2", "²")
+    return f"{name} ({words})" if name and words else name or words
 
 
 def in_lines(label: str, width: int = 11) -> str:
@@ -166,7 +173,7 @@ def without_common(settings: Sequence[str]) -> tuple[str, dict[str, str]]:
     """
     parts = [setting.split(", ") for setting in settings]
     alike = {part for part in parts[0] if all(part in other for other in parts)} if parts else set()
-    if len(settings) < 2 or not alike:
+    if len(settings) < 2:
         return "", {setting: setting for setting in settings}
     rest = [[part for part in each if part not in alike] for each in parts]
     factors = {each[0].rpartition(" ")[0] for each in rest if len(each) == 1}

@@ -1,4 +1,7 @@
-"""Template `Lines`: numbers that a paper's module selects, with bands or bars around them."""
+"""Template `Lines`: numbers that a paper's module selects, with bands or bars around them.
+
+The legend stands above all panels, or below each column where they have other lines.
+"""
 
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -7,15 +10,18 @@ from typing import Any
 import pandas as pd
 
 from flatlab.lab.figures import style
+from flatlab.lab.figures.labels import in_lines
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import Look, legend, letters
+from flatlab.lab.figures.style import Look, handles_of, legend, letters
 
-ASIDE = 1.04
+ASIDE = 1.03
 """By how much a line is shifted from the one before, so that their bars do not overlap."""
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A panel per entry of `panels`, and these again for each value of the column `row`."""
+    from matplotlib.transforms import offset_copy
+
     looks = {key: Look(*look) for key, (_, *look) in figure["lines"].items()}
     names = {key: label for key, (label, *_) in figure["lines"].items()}
     row, panels = figure["row"], figure["panels"]
@@ -24,31 +30,37 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     shape = len(rows) * -(-len(panels) // across), across
     every = fig.subplots(*shape, squeeze=False, sharey=figure["limits"] is not None)
     keys = frame[list(figure["panel"])].astype(str).agg(" ".join, axis=1)
-    for ax, (value, (key, about)) in zip(every.flat, product(rows, panels.items()), strict=True):
+    entries: list[dict[str, Look]] = [{} for _ in range(across)]  # of the legend, by column
+    for number, (value, (key, about)) in enumerate(product(rows, panels.items())):
+        ax = every.flat[number]
         here = frame[(keys == key) & (frame[row] == value)] if row else frame[keys == key]
         if about["x_scale"] != "iterations":  # a logarithmic axis has no zero
             here = here[here[figure["x"]] > 0]
-        for place, points, look in _lines_of(here, figure, looks, names):
-            _uncertain(ax, points, place, look, figure)
+        for place, points, name in _lines_of(here, figure, names):
+            entries[number % across][names[name]] = looks[name]
+            _uncertain(ax, points, place, looks[name], figure)
         _axes(ax, about, here, figure)
-        if value != rows[0]:
-            ax.set_title("", loc="left")
         if row and ax in every[:, 0]:
             ax.set_ylabel(f"{value}\n{about['y']}")
     letters(every.flat)
-    drawn = {*frame[figure["line"]]}
-    legend(fig, {names[key]: look for key, look in looks.items() if drawn & {key, names[key]}})
+    if all(each == entries[0] for each in entries):
+        return legend(fig, entries[0])
+    for ax, known in zip(every[-1], entries, strict=True):
+        below = offset_copy(ax.transAxes, ax.figure, y=-28, units="points")
+        place = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": below}
+        known = {in_lines(name, 24): look for name, look in known.items()}
+        ax.legend(handles=handles_of(known), borderaxespad=0, fontsize=6.5, **place)
 
 
 def _lines_of(
-    rows: pd.DataFrame, figure: Settings, looks: Mapping[str, Look], names: Mapping[str, str]
-) -> Iterator[tuple[float, pd.DataFrame, Look]]:
-    """The lines of a panel: the place of each among the others, its points and its look."""
+    rows: pd.DataFrame, figure: Settings, names: Mapping[str, str]
+) -> Iterator[tuple[float, pd.DataFrame, str]]:
+    """The lines of a panel: the place of each among the others, its points and its key."""
     line = rows[figure["line"]].astype(str)
-    known = [(line.isin([key, names[key]]), look) for key, look in looks.items()]
-    drawn = [(chosen, look) for chosen, look in known if chosen.any()]
-    for number, (chosen, look) in enumerate(drawn):
-        yield number - (len(drawn) - 1) / 2, rows[chosen], look
+    known = [(line.isin([key, name]), key) for key, name in names.items()]
+    drawn = [(chosen, key) for chosen, key in known if chosen.any()]
+    for number, (chosen, key) in enumerate(drawn):
+        yield number - (len(drawn) - 1) / 2, rows[chosen], key
 
 
 def _uncertain(ax: Any, points: pd.DataFrame, place: float, look: Look, figure: Settings) -> None:
@@ -73,6 +85,8 @@ def _axes(ax: Any, about: Mapping[str, Any], rows: pd.DataFrame, figure: Setting
         ax.set_ylim(*figure["limits"])
     if about["y_scale"] == "logarithmic" and (rows[figure["y"]] > 0).any():
         ax.set_yscale("log")
+    if about["y_scale"] == "shares":
+        ax.set_ylim(0, 1.05)
     values = sorted({*rows[figure["x"]]})
     if about["x_scale"] == "iterations":
         ax.set_xlabel(style.of_iterations(ax, values))

@@ -67,31 +67,31 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     style.legend_of_settings(above, runs["setting"])
     pairs = [*itertools.combinations(figure["quantities"], 2)]
     half = -(-len(pairs) // 2)
-    for ax, part in zip(below.subplots(1, 2), (pairs[:half], pairs[half:]), strict=True):
+    heads = (
+        style.lettered("abcdefgh"[len(figure["pairs"])], "correlations of all pairs"),
+        "continued",
+    )
+    for ax, part, head in zip(
+        below.subplots(1, 2), (pairs[:half], pairs[half:]), heads, strict=True
+    ):
         _forest(ax, part, rows, figure, decided)
-    name_of = {"pooled": "all networks, 95 % interval", "within": "same setting"}
-    looks = {
-        name_of[k]: style.Look(*look[:2], "") for k, look in style.KINDS.items() if k in name_of
-    }
-    style.legend(below, looks)
+        ax.set_title(head, loc="left")
+    (name, look), same_setting, _ = style.KINDS.values()
+    style.legend(below, {f"{name}, 95 % interval": look, **dict([same_setting])})
 
 
 def _forest(ax: Any, pairs: Any, rows: pd.DataFrame, figure: Settings, decided: Any) -> None:
     """A line for each pair; those that decide a claim are bold."""
     places = -np.arange(len(pairs))
-    for kind in ("pooled", "within"):
-        color, marker, _ = style.KINDS[kind]
-        values = [float(rows[y]["rho" if kind == "pooled" else kind, x]) for x, y in pairs]
-        ax.plot(values, places, ms=3, **style.Look(color, marker, "").options)
-    ends = [[float(rows[y][end, x]) for x, y in pairs] for end in ("low", "high")]
-    ax.hlines(places, *ends, color=style.KINDS["pooled"][0], lw=0.9)
-    ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
+    for kind, columns in {"pooled": MATRICES, "within": ("within",) * 3}.items():  # no interval
+        numbers = ([float(rows[y][column, x]) for x, y in pairs] for column in columns)
+        style.interval(ax, *numbers, places, style.KINDS[kind][1])
+    style.from_minus_one_to_one(ax, r"Pearson's $\rho$")
     names = [" · ".join(labels.label_of(figure, name) for name in pair) for pair in pairs]
     ax.set_yticks(places, names)
     for text, pair in zip(ax.get_yticklabels(), pairs, strict=True):
         text.set_weight("bold" if frozenset(pair) in decided else "normal")
-    ax.set(xlim=(-1.05, 1.05), ylim=(places[-1] - 0.7, 0.7), xlabel=r"Pearson's $\rho$")
-    ax.grid(axis="x", lw=0.3, color="0.85")
+    ax.set_ylim(places[-1] - 0.7, 0.7)
 
 
 def supplement(figure: Settings) -> tuple[Callable[..., None], tuple[float, float]] | None:

@@ -29,7 +29,6 @@ class Panel(NamedTuple):
     kind: of the correlation, "rho" or "tau".
     others: correlations of other kinds, which are printed if their sign is another.
     heading: above the correlation.
-    remark: below it.
     logarithmic: the axes that are, "x" and "y".
     equality: whether a line marks equal numbers.
     """
@@ -40,7 +39,6 @@ class Panel(NamedTuple):
     kind: str
     others: Mapping[str, float] = MappingProxyType({})
     heading: str = ""
-    remark: str = ""
     logarithmic: tuple[str, ...] = ()
     equality: bool = False
 
@@ -65,19 +63,18 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
 def _forest(ax: Any, facts: pd.DataFrame, figure: Settings) -> None:
     """The correlations of all panels, over all networks and over a part of them."""
     name, *columns = figure["subset"]
-    names = {"all networks": (figure["correlation"], "low", "high"), name: tuple(columns)}
-    places = -np.arange(len(facts))
-    looks = zip(names.items(), (0.15, -0.15), (("0.15", "o"), (COLORS[0], "D")), strict=True)
-    for (label, (value, low, high)), aside, (color, marker) in looks:
-        ax.hlines(places + aside, facts[low], facts[high], color=color, lw=0.9)
-        ax.plot(facts[value], places + aside, color=color, marker=marker, ms=3, ls="", label=label)
-    titles = [figure["panels"][key][0] for key in facts[figure["panel"]]]
-    ax.set_yticks(places, titles)
-    ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
-    ax.set(xlim=(-1.05, 1.05), xlabel=f"${SYMBOLS[figure['correlation']]}$, 95 % interval")
-    ax.set_ylim(places[-1] - 0.6, 1.6)
-    ax.yaxis.set_tick_params(labelleft=True)
-    ax.legend(loc="upper left", fontsize=6, ncols=2, columnspacing=1, handletextpad=0.1)
+    looks = {"all networks": style.Look("0.15", "o", ""), name: style.Look(COLORS[0], "D", "")}
+    numbers = dict(zip(looks, ([figure["correlation"], "low", "high"], columns), strict=True))
+    rows = {
+        figure["panels"][fact[figure["panel"]]][0]: [
+            (look, fact[numbers[name]]) for name, look in looks.items()
+        ]
+        for _, fact in facts.iterrows()
+    }
+    forest(ax, rows, f"${SYMBOLS[figure['correlation']]}$, 95 % interval")
+    ax.set_title(style.lettered("abcdefgh"[len(facts)], "all of these"), loc="left")
+    ax.set_ylim(top=1.4)
+    ax.legend(handles=style.handles_of(looks), loc="upper left", fontsize=6, ncols=2)
     ax.set_axis_on()
 
 
@@ -165,13 +162,12 @@ def _line(ax: Any, panel: Panel, dash: str) -> None:
 
 
 def correlation_above(ax: Any, panel: Panel, narrow: bool) -> None:
-    """The titles of the axes, and the correlation above the panel, with a remark."""
+    """The titles of the axes, and the correlation above the panel."""
     x_title, y_title = panel.titles
     ax.set_xlabel(x_title, fontsize=6.0 if narrow and "\n" in x_title else 6.5)
     ax.set_ylabel(y_title)
     text = panel.correlation if narrow else panel.correlation.replace("\n", " ", 1)
-    remark = panel.remark and f"{'in' if narrow else 'within'} {panel.remark}"
-    ax.set_title("\n".join(filter(None, [panel.heading, text, remark])), loc="left")
+    ax.set_title("\n".join(filter(None, [panel.heading, text])), loc="left")
 
 
 def scales(ax: Any, panel: Panel, positive: bool, ticks: int = 3) -> None:
@@ -195,6 +191,16 @@ def scales(ax: Any, panel: Panel, positive: bool, ticks: int = 3) -> None:
     elif (size := x[x != 0].abs()).size:  # averages may be negative
         ax.set_xscale("symlog", linthresh=size.quantile(0.5))
         ax.xaxis.get_major_locator().set_params(numticks=4)
+
+
+def forest(ax: Any, rows: Mapping[str, Sequence[tuple[style.Look, Any]]], label: str) -> None:
+    """Correlations with the ends of their intervals, below each other under the name of a row."""
+    for place, (name, correlations) in enumerate(rows.items()):
+        ax.text(-1, 0.24 - place, name, fontsize=6)
+        for number, (look, (value, low, high)) in enumerate(correlations):
+            style.interval(ax, [value], low, high, [0.1 - place - 0.2 * number], look)
+    style.from_minus_one_to_one(ax, label)
+    ax.set(yticks=[], ylim=(0.3 - len(rows), 0.5))
 
 
 # ---- what colour, marker and size of a point stand for
@@ -227,7 +233,8 @@ class OfFactors:
         from matplotlib.cm import ScalarMappable
         from matplotlib.colors import ListedColormap, LogNorm, Normalize, to_hex
 
-        self.figure, self.counts = figure, frame[frame["row"] == "count"]
+        self.figure = figure
+        self.counts = frame[(frame["row"] == "count") & (frame.get("networks", 0) > 0)]
         groups, size, shade = figure["groups"], figure.get("size"), figure["shade"]
         runs, self.colors = frame[frame["row"] == "run"], COLORS
         levels = runs if self.counts.empty else self.counts
@@ -275,6 +282,8 @@ class OfFactors:
             return COLORS[0], MARKERS[0]
         names = self.figure["groups"]
         first, last = (self.levels[names[n]].index(key[n]) for n in (0, -1))
+        if len(self.levels[names[0]]) == 1:  # the second one has colours, too
+            first = last
         return self.colors[first % len(self.colors)], MARKERS[last % len(MARKERS)]
 
     def size(self, value: Any) -> float:
@@ -291,7 +300,7 @@ class OfFactors:
         from matplotlib.lines import Line2D
 
         handles = self._groups() if len(self.counts) else self._levels()
-        for value in dict.fromkeys([*self.sizes[:1], *self.sizes[-1:]]):
+        for value in self.sizes[:: 1 if len(self.sizes) < 4 else len(self.sizes) - 1]:
             label = values_in_words(self.figure, {self.figure["size"]: value})
             handles.append((label, "0.6", "o", self.size(value)))
         lines = [
@@ -300,7 +309,7 @@ class OfFactors:
         ]
         if lines:
             options = {"fontsize": 6.5, "handletextpad": 0.1, "columnspacing": 1.0}
-            across = 3 if len(self.counts) else 7
+            across = int(fig.bbox.width / fig.dpi / 2) or 1 if len(self.counts) else 7
             fig.legend(
                 handles=lines, loc="outside upper left", ncols=min(across, len(lines)), **options
             )

@@ -14,7 +14,7 @@ import pandas as pd
 import xarray as xr
 
 from flatlab.core.schema import PlanError, closest
-from flatlab.lab.figures.labels import WITHOUT_UNITS
+from flatlab.lab.figures.labels import with_units
 from flatlab.lab.figures.render import files_of
 from flatlab.lab.figures.style import COLORS, MAP
 from flatlab.lab.plan.declarations import labels_of
@@ -32,12 +32,6 @@ ENDS = {"largest": "o", "smallest": "v"}
 def _units(array: xr.DataArray) -> str:
     units: str = array.attrs.get("units", "")
     return units
-
-
-def _with_units(name: str, units: str) -> str:
-    """The label of an axis: the name, and the units if they say more."""
-    signs = units.replace("^2", "²")
-    return name if units in WITHOUT_UNITS else f"{name} ({signs})" if name else signs
 
 
 # ---- what is shown of a report
@@ -138,7 +132,7 @@ def _draw_spectrum(ax: Any, rows: pd.DataFrame, frame: pd.DataFrame) -> None:
             look = {"fmt": ENDS[str(end)], "color": color, "elinewidth": 0.8, "lw": 0, "ms": 3}
             ax.errorbar(points["rank"], points["value"], points["residual"], **look)
     _logarithmic(ax, rows["value"], 20)
-    label = _with_units("eigenvalue", rows["units"].iloc[0])
+    label = with_units("eigenvalue", rows["units"].iloc[0])
     ax.set(xlabel="rank from its end of the spectrum", ylabel=label)
 
 
@@ -151,9 +145,9 @@ def _draw_density(ax: Any, rows: pd.DataFrame, frame: pd.DataFrame) -> None:
         ends = [(part["density"] + sign * part["error"]).clip(lower=least) for sign in (-1, 1)]
         ax.fill_between(part["eigenvalue"], *ends, alpha=0.25, lw=0, **look)
     units = rows["units"].iloc[0]
-    label = _with_units("density", f"1/({units})" if units else "")
+    label = with_units("density", f"1/({units})" if units else "")
     ax.set(yscale="log", ylim=(least, None), ylabel=label)
-    ax.set_xlabel(_with_units("eigenvalue", units))
+    ax.set_xlabel(with_units("eigenvalue", units))
 
 
 def _draw_line(ax: Any, rows: pd.DataFrame, frame: pd.DataFrame) -> None:
@@ -194,7 +188,7 @@ def _draw_run(ax: Any, rows: pd.DataFrame, frame: pd.DataFrame) -> None:
     """The value of a quantity along training."""
     for color, part in _colored(rows, frame):
         ax.plot(part["step"], part["value"], "o-", color=color, lw=0.8, ms=2.5)
-    ax.set(xlabel="step", ylabel=_with_units("", rows["units"].iloc[0]))
+    ax.set(xlabel="step", ylabel=with_units("", rows["units"].iloc[0]))
 
 
 def _draw_barriers(ax: Any, rows: pd.DataFrame, frame: pd.DataFrame) -> None:
@@ -226,7 +220,7 @@ def _draw_layers(ax: Any, rows: pd.DataFrame, frame: pd.DataFrame) -> None:
     turned = {"rotation": 90 if len(layers) > 12 else 40, "ha": "right", "va": "center"}
     ax.set_xticks(range(len(layers)), layers, rotation_mode="anchor", **turned if crowded else {})
     ax.tick_params(axis="x", labelsize=4 if len(layers) > 24 else 6)
-    ax.set(xlabel="layer", ylabel=_with_units("", rows["units"].iloc[0]))
+    ax.set(xlabel="layer", ylabel=with_units("", rows["units"].iloc[0]))
 
 
 def _logarithmic(ax: Any, values: pd.Series, span: float) -> None:

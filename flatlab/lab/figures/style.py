@@ -64,12 +64,12 @@ BOUNDS = {
 HEADROOM = 0.75
 """The share of a panel's data range that is added above it, for the correlation."""
 
-KINDS: dict[Literal["pooled", "within", "adjusted"], tuple[str, str, str]] = {
-    "pooled": ("#222222", "o", "all networks"),
-    "within": ("#c05621", "D", "within settings"),
-    "adjusted": ("#2b7bba", "^", "adjusted for the training loss"),
+KINDS: dict[Literal["pooled", "within", "adjusted"], tuple[str, Look]] = {
+    "pooled": ("all networks", Look("#222222", "o", "")),
+    "within": ("same setting", Look("#c05621", "D", "")),
+    "adjusted": ("adjusted for the training loss", Look("#2b7bba", "^", "")),
 }
-"""Colour, marker and name of the kinds of correlation; the papers show the first."""
+"""Name and look of the kinds of correlation; the papers show the first."""
 
 OTHER_KINDS: tuple[Literal["within", "adjusted"], ...] = ("within", "adjusted")
 
@@ -110,11 +110,18 @@ def in_order(values: Sequence[Any], factor: str) -> dict[Any, Look]:
     return {v: Look(str(c), next(markers)) for v, c in zip(values, colors, strict=False)}
 
 
+def handles_of(looks: Mapping[str, Look], ms: float = 4) -> list[Any]:
+    """The entries of a legend."""
+    from matplotlib.lines import Line2D
+
+    return [Line2D([], [], ms=ms, label=name, **look.options) for name, look in looks.items()]
+
+
 def legend(fig: Any, looks: Mapping[str, Look], ms: float = 4, **options: Any) -> None:
     """A legend above all panels, in as many columns as fit the width of the figure."""
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], ms=ms, label=name, **look.options) for name, look in looks.items()]
+    handles = handles_of(looks, ms)
     if title := options.pop("title", ""):
         handles.insert(0, Line2D([], [], lw=0, label=title))
     widths = [0.45 + 0.05 * len(str(handle.get_label())) for handle in handles]  # in inches
@@ -169,6 +176,20 @@ def legend_of_settings(fig: Any, settings: Iterable[str]) -> None:
     title, names = without_common(list(looks))
     points = {names[name]: look._replace(dash="") for name, look in looks.items()}
     legend(fig, points, title=title, handletextpad=0.1)
+
+
+def interval(ax: Any, values: Any, low: Any, high: Any, y: Any, look: Look) -> None:
+    """Correlations as points at heights y, with their intervals."""
+    ax.hlines(y, low, high, color=look.color, lw=0.9)
+    ax.plot(values, y, ms=3, **look._replace(dash="").options)
+
+
+def from_minus_one_to_one(ax: Any, label: str) -> None:
+    """The horizontal axis of correlations, with a line at zero."""
+    ax.axvline(0, color="0.6", lw=0.7, zorder=0.5)
+    ax.set(xlim=(-1.05, 1.05), xlabel=label)
+    ax.set_xticks([-1, -0.5, 0, 0.5, 1], ["−1", "−0.5", "0", "0.5", "1"])
+    ax.grid(axis="x", lw=0.3, color="0.85")
 
 
 def counted(counts: pd.Series, noun: str) -> str:
@@ -254,7 +275,8 @@ def of_iterations(ax: Any, iterations: Sequence[float]) -> str:
     positive = [each for each in iterations if each > 0]
     if positive and positive[-1] >= 100 * positive[0]:
         ax.set_xscale("log", nonpositive="mask")
-        ax.set_xlim(max(positive[0], positive[-1] / DECADES) / 1.15, positive[-1] * 1.15)
+        first = next(each for each in positive if each >= positive[-1] / DECADES)
+        ax.set_xlim(first / 1.05, positive[-1] * 1.15)
         ax.xaxis.set_major_locator(LogLocator(numticks=8))
         ax.xaxis.set_minor_formatter(NullFormatter())
         return "iteration"
@@ -262,6 +284,18 @@ def of_iterations(ax: Any, iterations: Sequence[float]) -> str:
     ax.xaxis.set_major_locator(MaxNLocator(6))
     ax.xaxis.set_major_formatter(lambda x, _: f"{x / unit:g}")
     return "iteration (thousands)" if unit > 1 else "iteration"
+
+
+def mark_clipped(axes: Iterable[Any]) -> None:
+    """An arrow at the end of a panel for each number of a line that lies outside."""
+    for ax in axes:
+        (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+        for line in [each for each in ax.lines if each.get_transform() == ax.transData]:
+            x, y = (np.asarray(each, dtype=float) for each in line.get_data())
+            shown, look = (x >= left) & (x <= right), {"color": line.get_color(), "ms": 3, "ls": ""}
+            for end, marker, outside in ((high, 6, y > high), (low, 7, y < low)):
+                if len(place := x[shown & outside]):
+                    ax.plot(place, [end] * len(place), marker=marker, clip_on=False, **look)
 
 
 def at_values(ax: Any, values: Sequence[float]) -> None:
@@ -300,6 +334,7 @@ def of_medians(ax: Any, medians: pd.Series) -> None:
     span(ax, medians, factor=1.5)
     low, high = ax.get_ylim()
     if high < 300 * low:  # there would be only one or two powers of ten
-        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        subs = (1, 2, 5) if high > 8 * low else (1, 1.5, 2, 3, 5, 7)
+        ax.yaxis.set_major_locator(LogLocator(subs=subs))
         ax.yaxis.set_major_formatter("{x:g}")
         ax.yaxis.set_minor_formatter(NullFormatter())

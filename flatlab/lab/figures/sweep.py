@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from flatlab.lab.figures import style
-from flatlab.lab.figures.labels import WORDS, label_of
+from flatlab.lab.figures.labels import WORDS, label_of, title_of
 from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import counted, legend, letters
 from flatlab.lab.tables.networks import Networks, ResultTables
@@ -71,14 +71,10 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         style.span(ax, pd.concat([ends["y"], ends["low"], ends["high"]]).astype(float), factor=1.1)
         if here.empty:
             ax.text(0.5, 0.5, "no networks", transform=ax.transAxes, ha="center", color="0.5")
-        label = label_of(figure, quantity)
-        head = "" if ax not in axes[0] else along[name][0]
-        ax.set_title(head if len(along) > 1 else label, loc="left")
-        ax.set(xlabel=along[name][0], ylabel=label if len(along) > 1 else "")
-        if len(along) > 1:
-            ax.label_outer()
-    if len(along) == 1:
-        axes[0, 0].set_ylabel("mean, 95 % interval")
+        ax.set_title(along[name][0] if len(along) > 1 else label_of(figure, quantity), loc="left")
+        label = title_of(figure, quantity).replace(" (", "\n(")
+        ax.set_xlabel(along[name][0] if ax in axes[-1] else "")
+        ax.set_ylabel(label if ax in axes[:, 0] or len(along) == 1 else "")
     letters(axes.flat)
     word = WORDS.get(figure["line"], figure["line"])
     runs = frame[frame["row"] == "mean"].groupby("line")["networks"]

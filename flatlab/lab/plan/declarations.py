@@ -167,7 +167,7 @@ class Panel(Strict, frozen=True, kw_only=True):
     x: the title of the horizontal axis.
     y: the title of the vertical axis.
     x_scale: logarithmic, with ticks at all values or at powers; or as spaced as iterations are.
-    y_scale: of the vertical axis.
+    y_scale: of the vertical axis; of shares it is from 0 to 1.
     at: where a vertical line marks a value.
     """
 
@@ -175,7 +175,7 @@ class Panel(Strict, frozen=True, kw_only=True):
     x: str = ""
     y: str = ""
     x_scale: Literal["values", "powers of two", "logarithmic", "iterations"] = "logarithmic"
-    y_scale: Literal["linear", "logarithmic"] = "linear"
+    y_scale: Literal["linear", "logarithmic", "shares"] = "linear"
     at: float | None = None
 
 

@@ -25,7 +25,7 @@ from flatlab.lab.tables import selection
 from flatlab.lab.tables.columns import Time
 from flatlab.lab.tables.eligibility import NotEligible
 from flatlab.lab.tables.networks import Networks
-from flatlab.lab.verdict_files import ClaimRecord, read_verdicts
+from flatlab.lab.verdict_files import ClaimRecord, number_of, read_verdicts
 from flatlab.stats.correlation import KINDS
 from flatlab.stats.estimate import Array, Estimate
 from flatlab.stats.ranks import pairs_of
@@ -444,7 +444,7 @@ def _best(claim: str) -> dict[str, ClaimRecord]:
 
 
 def _in_words(records: dict[str, ClaimRecord]) -> str:
-    """**holds** (own), **fails** (reduced; by *another reading* holds)."""
+    """**holds** (own; 0.9 [0.8, 1.0], n = 9), **fails** (reduced; by *another reading* holds)."""
     told = []
     for scale, main in records.items():
         readings: dict[str, list[str]] = {}
@@ -457,7 +457,10 @@ def _in_words(records: dict[str, ClaimRecord]) -> str:
             for verdict, endings in readings.items()
             if verdict not in (main["verdict"], "not run")
         ]
-        told.append(f"**{main['verdict']}** ({'; '.join([main['kind'], *others])})")
+        number = number_of(main).replace("-", MINUS)
+        told.append(
+            f"**{main['verdict']}** ({'; '.join(filter(None, [main['kind'], number, *others]))})"
+        )
     return ", ".join(told)
 
 

@@ -101,7 +101,7 @@ def test_each_figure_is_made_and_also_of_no_network_at_all(figure, make):
 
 
 @pytest.mark.first(1)
-@pytest.mark.parametrize("figure", ["fig5", "fig6", "table3", "table4"])
+@pytest.mark.parametrize("figure", ["fig5", "table3"])
 def test_each_figure_is_drawn_with_the_networks_that_fit(figure):
     settings, table = SETTINGS[figure], recipes(augmented_error=18.0)
     both = {RESNETS: table, VITS: table.assign_attrs(name=VITS, experiment=VITS)}

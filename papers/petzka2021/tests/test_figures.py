@@ -87,7 +87,7 @@ def test_the_points_drawn_are_the_rows_of_the_csv(key, groups, tables):
     frame = framed(key, tables)
     fig = Figure(figsize=(9, 4), layout="constrained")
     lines.draw(fig, frame, figure(key))
-    panels = [part for _, part in frame.groupby(frame.columns[0], sort=False)]
+    panels = [frame[frame[frame.columns[0]] == name] for name in figure(key)["panels"]]
     for ax, panel in zip(fig.axes, panels, strict=True):
         drawn = [line.get_ydata() for line in ax.lines]
         drawn = [y for y in drawn if len(y) and not np.array_equal(y, [0, 0])]

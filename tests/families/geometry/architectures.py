@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn.utils import parametrizations
 
 from flatlab.networks import build
+from tests.networks.written import Written
 
 EXACT = 1e-9
 ROUNDING = 1e-12
@@ -31,50 +32,33 @@ class Residual(nn.Module):
         return self.head(self.relu(y).mean((2, 3)))
 
 
-class Twice(nn.Module):
+def twice(layer, size):
     """One layer used two times."""
-
-    def __init__(self, layer, size):
-        super().__init__()
-        self.layer, self.head = layer, nn.Linear(size, 2)
-
-    def forward(self, x):
-        return self.head(torch.tanh(self.layer(torch.tanh(self.layer(x)))).flatten(1))
+    used = lambda net, x: net.layer(net.layer(x).tanh()).tanh().flatten(1)  # noqa: E731
+    return Written(lambda net, x: net.head(used(net, x)), layer=layer, head=nn.Linear(size, 2))
 
 
-class Tied(nn.Module):
+def tied():
     """Two layers with one weight, and biases of their own."""
-
-    def __init__(self):
-        super().__init__()
-        self.one, self.two, self.head = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2)
-        self.two.weight = self.one.weight
-
-    def forward(self, x):
-        return self.head(torch.tanh(self.two(torch.tanh(self.one(x)))))
+    forward = lambda net, x: net.head(net.two(net.one(x).tanh()).tanh())  # noqa: E731
+    model = Written(forward, one=nn.Linear(4, 4), two=nn.Linear(4, 4), head=nn.Linear(4, 2))
+    model.two.weight = model.one.weight
+    return model
 
 
-class Sequence(nn.Module):
+def sequence():
     """Linear layers that see the positions of a sequence, and a parameter without a module."""
-
-    def __init__(self):
-        super().__init__()
-        self.embed, self.norm, self.head = nn.Linear(3, 5), nn.LayerNorm(5), nn.Linear(5, 2)
-        self.position = nn.Parameter(torch.randn(4, 5))
-
-    def forward(self, x):
-        return self.head(F.gelu(self.norm(self.embed(x)) + self.position).mean(1))
+    return Written(
+        lambda net, x: net.head(F.gelu(net.norm(net.embed(x)) + net.position).mean(1)),
+        **{"embed": nn.Linear(3, 5), "norm": nn.LayerNorm(5), "head": nn.Linear(5, 2)},
+        position=nn.Parameter(torch.randn(4, 5)),
+    )
 
 
-class Borrowed(nn.Module):
+def borrowed():
     """A weight that is also used outside of its layer."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer, self.head = nn.Linear(4, 5), nn.Linear(4, 3)
-
-    def forward(self, x):
-        return self.head(F.linear(torch.relu(self.layer(x)), self.layer.weight.t()))
+    forward = lambda net, x: net.head(F.linear(net.layer(x).relu(), net.layer.weight.t()))  # noqa: E731
+    return Written(forward, layer=nn.Linear(4, 5), head=nn.Linear(4, 3))
 
 
 class Doubled(nn.Linear):
@@ -135,11 +119,11 @@ ZOO = {
     "simple vit": package("simple-vit", (2, 4, 6), 3, **SMALL_VIT),
     "transformer": (transformer, (3, 4, 4)),
     "transformer, mean of tokens": (lambda: transformer("avg"), (3, 4, 4)),
-    "linear twice": (lambda: Twice(nn.Linear(4, 4), 4), (4,)),
-    "convolution twice": (lambda: Twice(nn.Conv2d(2, 2, 3, padding=1), 18), (2, 3, 3)),
-    "tied": (Tied, (4,)),
-    "sequence": (Sequence, (4, 3)),
-    "borrowed": (Borrowed, (4,)),
+    "linear twice": (lambda: twice(nn.Linear(4, 4), 4), (4,)),
+    "convolution twice": (lambda: twice(nn.Conv2d(2, 2, 3, padding=1), 18), (2, 3, 3)),
+    "tied": (tied, (4,)),
+    "sequence": (sequence, (4, 3)),
+    "borrowed": (borrowed, (4,)),
     "frozen": (frozen, (4,)),
     "strides, groups": (
         lambda: S(

@@ -7,9 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from flatlab.families.geometry import QUANTITIES
+import flatlab
+from flatlab.families.geometry import NOT_DIRECT, OF_THE_FIRST_LAYER
 from flatlab.measuring.grid import measure_pack
 from tests.lab.train.packs import small
+from tests.networks.written import Written
 from tests.synthetic.packs import about, asked, networks, weights_of
 
 BOUNDS = ["bound_c", "bound_d", "nmls_bound", "nmls_bound_layerwise", "nmls_bound_with_bias"]
@@ -159,8 +161,22 @@ def test_ties_in_max_pooling_go_to_the_first(measured):
 
 
 def assert_same(first, second):
-    for name in QUANTITIES:
+    assert set(first) == set(second)
+    for name in first:
         assert np.array_equal(first[name], second[name], equal_nan=True), name
+
+
+def test_what_bounds_the_map_from_the_inputs_is_left_out_behind_a_recurrent_module():
+    """The first linear layer is the head; 65 would stand beside a "bound" of 16."""
+    torch.manual_seed(0)
+    gru = nn.GRU(3, 4, batch_first=True)
+    model = Written(lambda net, x: net.head(net.gru(x)[0][:, -1]), gru=gru, head=nn.Linear(4, 2))
+    with torch.no_grad():
+        gru.weight_ih_l0 *= 20
+    report = flatlab.measure(model, torch.randn(5, 6, 3) / 20, families="geometry")
+    assert report["mls"] > report["mls_per_layer"][0]
+    assert not {*OF_THE_FIRST_LAYER} & {*report}
+    assert NOT_DIRECT in report.attrs["quantities_left_out"]
 
 
 def test_activations_in_place_change_nothing(mlp, normal, convolutional, images, measured):
@@ -175,19 +191,16 @@ def test_activations_in_place_change_nothing(mlp, normal, convolutional, images,
 def test_an_input_changed_in_place_behind_its_layer_changes_nothing(normal, measured):
     """x^l is what the layer saw, not what became of it."""
 
-    class Residual(nn.Module):
-        def __init__(self, in_place):
-            super().__init__()
-            torch.manual_seed(0)
-            self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 2)
-            self.in_place = in_place
-
-        def forward(self, x):
+    def residual(in_place):
+        def forward(net, x):
             x = x * 2.0
-            y = self.first(x).tanh()
-            return self.last(x.add_(y) if self.in_place else x + y)
+            y = net.first(x).tanh()
+            return net.last(x.add_(y) if in_place else x + y)
 
-    assert_same(*(measured(Residual(each).double(), normal(6, 4)) for each in (False, True)))
+        torch.manual_seed(0)
+        return Written(forward, first=nn.Linear(4, 4), last=nn.Linear(4, 2))
+
+    assert_same(*(measured(residual(each).double(), normal(6, 4)) for each in (False, True)))
 
 
 FACTS = {"finite", "shared", "samples_measured", "layers_left_out"}
@@ -286,17 +299,11 @@ def test_the_largest_singular_values_alone_enter_the_log_volume(largest, normal,
     assert values["log_volume_of_three"] == pytest.approx(np.log(sigma[:3]).sum(), rel=1e-12)
 
 
-class DifferenceOfCorners(nn.Module):
+def difference_of_corners(channels, v, bias):
     """f = v (z_00 - z_33), z the convolution of an image with one kernel, without padding."""
-
-    def __init__(self, channels, v, bias):
-        super().__init__()
-        self.v = v
-        self.kernel = nn.Conv2d(channels, 1, 3, bias=bias, dtype=torch.float64)
-
-    def forward(self, x):
-        z = self.kernel(x)
-        return self.v * (z[:, :, 0, 0] - z[:, :, 3, 3])
+    kernel = nn.Conv2d(channels, 1, 3, bias=bias, dtype=torch.float64)
+    ends = lambda z: z[:, :, 0, 0] - z[:, :, 3, 3]  # noqa: E731
+    return Written(lambda net, x: v * ends(net.kernel(x)), kernel=kernel)
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -304,7 +311,7 @@ class DifferenceOfCorners(nn.Module):
 @pytest.mark.parametrize("size", [6, 7])
 def test_a_difference_of_equal_pixels_violates_the_bounds(size, channels, bias, normal, measured):
     """All gradients of parameters cancel: S = 0 and D = 0, but MLS = sqrt(2) |v| ||K||_F."""
-    model = DifferenceOfCorners(channels, -1.5, bias)
+    model = difference_of_corners(channels, -1.5, bias)
     model.kernel.weight.data = normal(1, channels, 3, 3)
     x = normal(5, 1, 1, 1, seed=1).expand(5, channels, size, size)
     values = measured(model, x)

@@ -26,13 +26,11 @@ def reading(model, sample, layers):
     return read, outputs
 
 
-def flat(rows):
-    return np.concatenate([np.asarray(row, float).ravel() for row in rows])
-
-
-def gradients(number, tensors):
-    how = {"retain_graph": True, "materialize_grads": True}
-    return flat(torch.autograd.grad(number, tensors, **how))
+def gradients(numbers, tensors):
+    """One row for each number."""
+    how = {"retain_graph": True, "materialize_grads": True, "is_grads_batched": True}
+    rows = torch.autograd.grad(numbers, tensors, torch.eye(len(numbers)).to(numbers), **how)
+    return np.concatenate([row.flatten(1).numpy() for row in rows], 1)
 
 
 def one_sample(model, sample, layers):
@@ -44,15 +42,15 @@ def one_sample(model, sample, layers):
     for name, tensors in read.items():
         values = torch.cat([tensor.flatten() for tensor in tensors])
         x[name] = values.detach().numpy()
-        a[name] = np.stack([gradients(number, [sample]) for number in values])
-        j[name] = np.stack([gradients(output, tensors) for output in outputs])
+        a[name] = gradients(values, [sample])
+        j[name] = gradients(outputs, tensors)
     theta = [p for p in model.parameters() if p.requires_grad]
     return SimpleNamespace(
         **{"x0": sample.detach().numpy().ravel(), "outputs": outputs.detach().numpy()},
         **{"x": x, "a": a, "j": j},
-        whole=np.stack([gradients(output, [sample]) for output in outputs]),
-        of_first=np.stack([gradients(output, [first]) for output in outputs]),
-        sharpness=sum(norm(gradients(output, theta)) ** 2 for output in outputs),
+        whole=gradients(outputs, [sample]),
+        of_first=gradients(outputs, [first]),
+        sharpness=norm(gradients(outputs, theta)) ** 2,
     )
 
 

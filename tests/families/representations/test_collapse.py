@@ -7,6 +7,7 @@ from torch import nn
 
 import flatlab
 from tests.networks.small_networks import small
+from tests.networks.written import Written
 from tests.refusals import refused
 
 
@@ -149,32 +150,22 @@ def test_more_samples_than_given_for_collapse():
 
 
 def test_networks_without_layers():
-    class Shifted(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.shift = nn.Parameter(torch.ones(3, dtype=torch.float64))
-
-        def forward(self, x):
-            return x + self.shift
+    shift = nn.Parameter(torch.ones(3, dtype=torch.float64))
+    shifted = Written(lambda net, x: x + net.shift, shift=shift)
 
     inputs = torch.randn(4, 3, dtype=torch.float64)
-    refused("none that is called as such a layer", measured, Shifted(), inputs)
+    refused("none that is called as such a layer", measured, shifted, inputs)
 
 
 def test_weights_that_are_shared_may_violate_the_bounds():
     """A kernel whose gradients cancel between two positions of a constant image."""
 
-    class Difference(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv, self.head = nn.Conv2d(1, 1, 3, bias=False), nn.Linear(1, 1, bias=False)
-
-        def forward(self, x):
-            z = self.conv(x)
-            return self.head((z[:, :, 0, 0] - z[:, :, 3, 3]).flatten(1))
+    ends = lambda z: (z[:, :, 0, 0] - z[:, :, 3, 3]).flatten(1)  # noqa: E731
 
     torch.manual_seed(0)
-    found = measured(Difference().double(), torch.ones(2, 1, 6, 6, dtype=torch.float64))
+    parts = {"conv": nn.Conv2d(1, 1, 3, bias=False), "head": nn.Linear(1, 1, bias=False)}
+    model = Written(lambda net, x: net.head(ends(net.conv(x))), **parts).double()
+    found = measured(model, torch.ones(2, 1, 6, 6, dtype=torch.float64))
     assert found.head_bound == pytest.approx(0, abs=1e-12)
     assert found.head_violations == 2
     assert found.representation_violations.values.tolist() == [0, 2]

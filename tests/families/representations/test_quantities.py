@@ -11,6 +11,7 @@ from flatlab.derivatives.per_sample.probe import probe
 from tests.families.geometry.architectures import network
 from tests.families.representations.reference import quantities
 from tests.networks.small_networks import LINEAR, small
+from tests.networks.written import Written
 
 EXACT = 1e-9
 WITHOUT_BOUNDS = ("simple-vit",)
@@ -34,7 +35,7 @@ def without_bounds(expected):
 @pytest.mark.first(3)
 @pytest.mark.parametrize("name", LINEAR)
 def test_every_quantity_is_what_its_definition_says(name):
-    model, inputs, labels = small(name)
+    model, inputs, labels = (part[:5] if k else part for k, part in enumerate(small(name)))
     found = measured(model, inputs, labels)
     layers = [str(layer) for layer in found.layer.values]
     head = None if name == "simple-vit" else layers[-1]
@@ -58,8 +59,9 @@ def test_layers_that_are_used_twice_or_see_positions_have_them_too(name):
     compare(found, {n: v for n, v in expected.items() if n.startswith(("feature", "normalized"))})
 
 
-@pytest.mark.parametrize("name", ["lenet", "mlp-tanh", "timm"])
-@pytest.mark.parametrize("way", ["_forward", "rows"])
+@pytest.mark.parametrize(
+    ("name", "way"), [("lenet", "_forward"), ("mlp-tanh", "rows"), ("timm", "_forward")]
+)
 def test_forward_and_backward_derivatives_agree(name, way, monkeypatch):
     """Where there is no forward derivative, and where rows of A^l are fewer."""
     model, inputs, labels = small(name)
@@ -87,17 +89,10 @@ def test_an_operation_without_forward_derivative_takes_the_other_way():
             (x,) = ctx.saved_tensors
             return 3 * x**2 * gradient
 
-    class Cube(nn.Module):
-        def __init__(self, function):
-            super().__init__()
-            self.function = function
-
-        def forward(self, x):
-            return self.function(x)
-
     torch.manual_seed(0)
     first, last = nn.Linear(4, 5).double(), nn.Linear(5, 3).double()
-    model, plain = (nn.Sequential(first, Cube(f), last) for f in (Cubed.apply, lambda x: x**3))
+    cubes = Written(lambda _, x: Cubed.apply(x)), Written(lambda _, x: x**3)
+    model, plain = (nn.Sequential(first, cube, last) for cube in cubes)
     inputs = torch.randn(6, 4, dtype=torch.float64)
     for accuracy, error in (("exact", EXACT), (0.1, 1e-6)):  # estimates are in float32
         found = measured(model, inputs, representations_accuracy=accuracy)
@@ -108,13 +103,6 @@ def test_an_operation_without_forward_derivative_takes_the_other_way():
     maps = FeatureMaps(model, {"2": model[2]})
     maps.along(inputs, inputs[None])
     assert not maps._forward
-
-
-def test_float32_has_the_same_values_to_its_precision():
-    model, inputs, labels = small("lenet")
-    exact, single = (measured(model, inputs, labels, dtype=f"float{n}") for n in (64, 32))
-    for name in ("feature_sensitivity", "feature_mls", "head_bound", "collapse_within"):
-        assert single[name].values == pytest.approx(exact[name].values, rel=1e-3), name
 
 
 def test_a_wide_perceptron_is_measured_in_the_row_space_of_its_first_layer(mlp, normal):
@@ -129,7 +117,7 @@ ESTIMATED = ("feature_sensitivity", "feature_dimension")
 
 
 @pytest.mark.first(2)
-@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("name", ["mlp-relu", "lenet", "resnet", "timm"])
 def test_estimates_are_within_their_errors(name):
     """Every layer within five standard errors, the largest of which is what was asked for."""
     model, inputs, labels = small(name)

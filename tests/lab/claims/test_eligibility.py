@@ -41,20 +41,25 @@ def refused(verdict, *reasons):
 OF_MEANS = [case for case, (_, open_) in OF_CURVES.items() if open_ is not None]
 
 
+@pytest.fixture(scope="module")
+def few():
+    """Trends of four seeds, and nine networks of each grid."""
+    nine = {grid: chosen(networks(grid, seeds=2), slice(9), left_out=91) for grid in GRIDS}
+    return [trends(grid, seeds=4) for grid in GRIDS], nine
+
+
 @pytest.mark.every(8)
 @pytest.mark.parametrize(("figure", "key"), OF_MEANS)
-def test_a_mean_over_four_seeds_is_not_judged(figure, key):
+def test_a_mean_over_four_seeds_is_not_judged(figure, key, few):
     """All claims about curves but the theorems."""
-    four = [trends(grid, seeds=4) for grid in GRIDS]
-    refused(judged(BY_FIGURE[f"chen{figure}"][key], *four), "4 networks", "a mean needs 5")
+    refused(judged(BY_FIGURE[f"chen{figure}"][key], *few[0]), "4 networks", "a mean needs 5")
 
 
 @pytest.mark.every(8)
 @pytest.mark.parametrize(("figure", "grid", "key", "_case"), PLOTS)
-def test_a_correlation_over_nine_networks_is_not_judged(figure, grid, key, _case):
+def test_a_correlation_over_nine_networks_is_not_judged(figure, grid, key, _case, few):
     paper = "chen2026" if figure.startswith("figH") else "chen2024"
-    nine = chosen(networks(grid, seeds=2), slice(9), left_out=91)
-    verdict = judged(BY_FIGURE[f"{paper}_{figure}"][key], nine)
+    verdict = judged(BY_FIGURE[f"{paper}_{figure}"][key], few[1][grid])
     refused(verdict, f"{grid} has 9 networks that", NEEDED, "of 100 networks 91 are not trained")
 
 

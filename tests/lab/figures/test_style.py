@@ -19,7 +19,7 @@ PALETTES = {
     "ordered": style.ORDERED,
     "samples": [look.color for look in style.SAMPLES.values()],
     "bounds": [look.color for look in style.BOUNDS.values()],
-    "kinds": [color for color, *_ in style.KINDS.values()],
+    "kinds": [look.color for _, look in style.KINDS.values()],
     "colors": style.COLORS,
     "smoothings": [color for color, *_ in macdonald.SMOOTHINGS.values()],
     "input scales": [color for color, *_ in macdonald.INPUT_SCALES.values()],

@@ -112,7 +112,7 @@ def test_a_column_of_several_has_the_networks_for_which_the_others_are_zero():
         assert sorted(rows[rows["quantity"] == "loss"]["y"]) == sorted(values)
     assert len(fig.axes) == 4
     assert [ax.get_ylabel() for ax in fig.axes] == ["the loss", "", "the sharpness", ""]
-    heads = ["mixup", "SAM", "", ""]
+    heads = ["mixup", "SAM"] * 2
     assert [ax.get_title(loc="left") for ax in fig.axes] == [
         rf"$\bf{{{letter}}}$  {head}" for letter, head in zip("abcd", heads, strict=True)
     ]

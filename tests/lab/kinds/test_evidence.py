@@ -97,19 +97,15 @@ def test_the_short_scale_reduces_the_papers_experiments():
 
 
 def test_another_set_of_images_than_the_re_encoded_is_a_stand_in():
-    found = kinds_at("short", stand_ins={"fashion-mnist": "cifar10-jpeg"})
-    assert found["mlp-grid"][0] == "stand-in"
-    assert found["mlp-grid"][1][0] == "cifar10-jpeg instead of fashion-mnist"
+    ours = load("mlp-grid", "short").with_stand_ins({"fashion-mnist": "cifar10-jpeg"})
+    kind, [words, *_] = judged(ours, load("mlp-grid", "paper"))
+    assert (kind, words) == ("stand-in", "cifar10-jpeg instead of fashion-mnist")
 
 
 def test_packs_that_are_not_measured_reduce_a_grid():
-    chosen = plan.Plan({"scale": "paper"})
-    whole = chosen.experiment("mlp-grid")
+    whole = load("mlp-grid", "paper")
     packs = {
         key: whole.packs[key] for key in ("lr0.05-b20-s0-4", "lr0.1-b8-s0-4", "lr0.1-b8-s16-19")
     }
     part = replace(whole, packs=packs, missing_networks=86)
-    assert judged(part, chosen.as_published("mlp-grid")) == (
-        "reduced",
-        ["2 of 5 settings", "14 of 100 networks"],
-    )
+    assert judged(part, whole) == ("reduced", ["2 of 5 settings", "14 of 100 networks"])

@@ -33,7 +33,7 @@ def settings_of(grid):
 
 @pytest.mark.parametrize("scale", plan.SCALES)
 def test_the_grids_of_the_project_are_sound_at_every_scale(scale):
-    grid = plan.Plan({"scale": scale}).experiment("mlp-grid", scale)
+    grid = load("mlp-grid", scale)
     assert len(grid.runs) == len(set(grid.runs)) == {"short": 50}.get(scale, 100)
     assert len({*settings_of(grid)}) == 5
 
@@ -157,11 +157,11 @@ def test_a_setting_with_a_name_may_vary_what_fits_no_path(grid_of):
     assert (wide.network.options.width, narrow.network.label) == ((9, 9, 9), "mlp (width 3-2-1)")
 
 
-def test_a_stand_in_takes_the_place_of_a_data_set_in_each_pack_that_has_it(papers):
+def test_a_stand_in_takes_the_place_of_a_data_set_in_each_pack_that_has_it(grid_of):
     settings = [{"set": name, **RATE} for name in ("digits", "cifar10")]
-    written(papers / "chen2026", "mlp-grid", changed("settings", settings))
-    chosen = plan.Plan({"stand_ins": {"cifar10": "cifar10-jpeg"}, "scale": "paper"})
-    assert chosen.experiment("mlp-grid", "paper").data_sets == ["digits", "cifar10-jpeg"]
+    grid = grid_of(changed("settings", settings), "paper")
+    found = grid.with_stand_ins({"cifar10": "cifar10-jpeg"})
+    assert found.data_sets == ["digits", "cifar10-jpeg"]
 
 
 def test_a_pack_is_one_setting_and_one_block_of_seeds(grid_of):

@@ -75,6 +75,7 @@ def test_variants_are_excluded_by_their_names(content, tmp_path):
 
 @pytest.mark.more
 def test_one_table_holds_the_layers_of_all_architectures_each_with_its_own(content, tmp_path):
+    content["settings"]["lr"] = [0.08]
     grid, raw = load(tmp_path, content), images((3, 8, 8), 40, 8)
     table, trained = table_of(grid, raw)
     assert hyperparameters(table) == ["architecture", "lr", "label_smoothing"]
@@ -91,7 +92,7 @@ def test_one_table_holds_the_layers_of_all_architectures_each_with_its_own(conte
             assert {*table["layer"].values[run]} == {*layers}
     # the unsmoothed networks stopped after three of nine steps
     stopped = table["label_smoothing"].values == 0
-    assert table["steps"].values[stopped].tolist() == [3] * 8
+    assert table["steps"].values[stopped].tolist() == [3] * 4
     cut = until_stop(table, {"label_smoothing": 0})["train_loss"]
     assert np.isfinite(cut.sel(checkpoint=[0, 3])).all()
     assert np.isnan(cut.sel(checkpoint=[6, 9])).all()

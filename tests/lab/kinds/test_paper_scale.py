@@ -1,4 +1,4 @@
-"""What no machine here can train as published at least starts: ten steps of every configuration.
+"""What no machine here can train as published at least starts: steps of every configuration.
 
 Configurations that differ in how large a number is, such as a learning rate, are one.
 """
@@ -14,7 +14,7 @@ from flatlab.lab.train import train_packs
 from tests.lab.kinds.experiments import content_of, load
 from tests.lab.train.packs import images
 
-STEPS, SAMPLES, BATCH = 10, 16, 4
+STEPS, SAMPLES, BATCH = 3, 10, 2
 
 
 def grids():

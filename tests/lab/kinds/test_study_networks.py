@@ -57,7 +57,7 @@ MEASURE = {"families": ["geometry", "hessian"], "samples": 8, "ignore_index": 1}
 SHARED = {"title": "Mine", "model": "mine:build", "data": "mine:data", "measure": MEASURE}
 NETWORKS = {**SHARED, "kind": "networks"}
 LOOP = {**NETWORKS, "from": "function", "train": "mine:train"}
-LOOP |= {"settings": {"lr": [0.1, 0.5], "width": [4, 5]}, "seeds": ["0-2"]}
+LOOP |= {"settings": {"lr": [0.1, 0.5], "width": [4, 5]}, "seeds": ["0-1"]}
 LOOP |= {"exclude": [{"lr": 0.1, "width": 5}]}
 FILES = {**NETWORKS, "from": "files", "files": "checkpoints/*.pt", "runs": "runs.csv"}
 ADAPTIVE = {"samples": 9, "seed": 1, "outputs": "sigmoid", "rho": 0.2}
@@ -101,19 +101,19 @@ def checkpoints():
 
 def test_runs_are_trained_once_and_files_of_them_have_the_same_table(study):
     assert main(["run", "mine-loop"]) == 0
-    assert len(calls()) == 9
+    assert len(calls()) == 6
     assert main(["run", "mine-loop"]) == 0
-    assert len(calls()) == 9
+    assert len(calls()) == 6
     ours = table_of("mine-loop")
     assert ours.attrs["hyperparameters"] == ["lr", "width"]
-    assert ours["seed"].values.tolist() == [0, 1, 2] * 3
+    assert ours["seed"].values.tolist() == [0, 1] * 3
     assert ours["my_score"].values.ravel() == pytest.approx(10 * ours["lr"].values + ours["seed"])
     assert not ours["diverged"].any()
     assert np.isfinite(ours["hessian_lambda_max"]).all()
     assert np.isfinite(ours["test_error"]).all()
     Path("results/demo/models/mine-loop/lr0.5-width4-s1.safetensors").unlink()
     assert main(["run", "mine-loop"]) == 0
-    assert calls()[9:] == ["0.5 4 1"]
+    assert calls()[6:] == ["0.5 4 1"]
     checkpoints()
     declare("mine-files", FILES)
     assert main(["run", "mine-files"]) == 0
@@ -121,7 +121,7 @@ def test_runs_are_trained_once_and_files_of_them_have_the_same_table(study):
     for name in ours.data_vars:
         np.testing.assert_array_equal(theirs[name].values, ours[name].values, err_msg=name)
     assert theirs.attrs["trained"] == "elsewhere"
-    assert Networks.of("mine", theirs).where(lr=0.5).count == 6
+    assert Networks.of("mine", theirs).where(lr=0.5).count == 4
     command = ["table", "checkpoints/*.pt", "--model", "mine:build", "--data", "mine:data"]
     command += ["--runs", "runs.csv", "--samples", "8", "--family", "geometry", "hessian"]
     command += ["--ignore-index", "1"]
@@ -152,6 +152,10 @@ def codes():
 def test_an_edit_reaches_exactly_the_jobs_that_use_it(study):
     Path("other.py").write_text("def train(lr, width, seed):\n    return {}\n")
     declare("mine-loop", {**LOOP, "train": "other:train", "data": "digits"})
+    Path("checkpoints").mkdir()
+    Path("checkpoints/a.pt").write_bytes(b"")
+    Path("runs.csv").write_text("file,lr,my_score\na.pt,0.1,6.0\n")
+    declare("mine-files", FILES)
     before = codes()
 
     def changed_by(path, old, new):
@@ -165,24 +169,10 @@ def test_an_edit_reaches_exactly_the_jobs_that_use_it(study):
     assert changed_by("other.py", "{}", "{1: 2}") == {"train"}
     assert changed_by("mine.py", "range(5)", "range(6)") == {"geometry", "hessian"}
     assert changed_by("helpers.py", "50, 6", "60, 6") == {"geometry", "hessian"}
-    assert changed_by("helpers.py", "import numpy", "# of mine\nimport numpy") == set()
+    assert changed_by("runs.csv", "6.0", "7.0") == {"table"}  # an outcome
     assert changed_by("experiments/mine-loop.yaml", "title: Mine", "title: Ours") == {"table"}
     lr = changed_by("experiments/mine-loop.yaml", "- 0.5\n", "- 0.2\n")
     assert lr == {"train", "geometry", "hessian", "table"}
-
-
-@pytest.mark.more
-def test_an_outcome_is_part_of_the_table_alone(study):
-    assert (
-        main(["run", "mine-loop", "lr0.5-width4-s0", "lr0.5-width4-s1", "--family", "geometry"])
-        == 0
-    )
-    checkpoints()
-    declare("mine-files", FILES)
-    before = codes()
-    Path("runs.csv").write_text(Path("runs.csv").read_text().replace("6.0", "7.0"))
-    after = codes()
-    assert {name for name in before if before[name] != after[name]} == {"mine-files table"}
 
 
 BAD = {

@@ -32,18 +32,8 @@ VARIANTS = {
         "every second step": ("checkpoints", {"dense": {"every": 2}}),
         "gap of the losses": ("measure", {"generalization_gap": "loss"}),
     },
-    "vgg-grid": {
-        "vgg11": ("network", VGG11),
-        "ten outputs": ("network", {"outputs": 10}),
-        "He": ("network", {"initialization": "he-normal"}),
-        "inputs in [0, 1]": ("data", {"scaling": "unit"}),
-        "other classes": ("data", {"classes": [3, 5]}),
-    },
-    "lenet-grid": {
-        "standardized": ("data", {"scaling": "standardized"}),
-        "ten outputs": ("network", {"outputs": 10}),
-        "framework": ("network", {"initialization": "framework"}),
-    },
+    "vgg-grid": {"vgg11": ("network", VGG11), "ten outputs": ("network", {"outputs": 10})},
+    "lenet-grid": {"framework": ("network", {"initialization": "framework"})},
 }
 LONG = {("vgg-grid", "vgg11")}
 CASES = [(grid, None) for grid in VARIANTS]

@@ -27,6 +27,7 @@ from flatlab.networks import build
 from tests.lab.kinds.surveys import FAMILIES, SHARPNESS, networks_of_a_grid, surveyed
 from tests.lab.train import packs
 from tests.lab.train.packs import DATA
+from tests.networks.written import Written
 
 STRIPES = {**DATA, "set": "made-up"}
 NAME = "test_vit"  # timm's own, for tests: 0.4 million parameters, 160 pixels
@@ -316,18 +317,11 @@ def test_tokens_have_the_sharpness_of_their_one_hot_vectors():
 
 
 def test_tokens_of_samples_that_are_mixed_are_refused():
-    class Mixing(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embed = nn.Embedding(7, 3)
-
-        def forward(self, tokens):
-            found = self.embed(tokens).mean(1)
-            return found - found.mean(0)
-
+    centred = lambda found: found - found.mean(0)  # noqa: E731
+    mixing = Written(lambda net, x: centred(net.embed(x).mean(1)), embed=nn.Embedding(7, 3))
     with pytest.raises(flatlab.MeasureError, match="depend on"):
         flatlab.measure(
-            Mixing(), torch.randint(7, (9, 5)), torch.arange(9) % 3, families=["sharpness"]
+            mixing, torch.randint(7, (9, 5)), torch.arange(9) % 3, families=["sharpness"]
         )
 
 

@@ -53,9 +53,8 @@ class TestDivergence:
         assert trained.weights[1]["ended"] == ["finished", "diverged", "finished"]
         same_bytes(trained, expected, [0, 2])
 
-    @pytest.mark.first(1)
     @pytest.mark.parametrize(
-        "network", ["mlp", "lenet5", pytest.param("resnet", marks=pytest.mark.long)]
+        "network", ["mlp", *(pytest.param(n, marks=pytest.mark.long) for n in ("lenet5", "resnet"))]
     )
     def test_it_leaves_its_stack_where_that_changes_no_bit(self, network, monkeypatch):
         raw = images((1, 8, 8))
@@ -168,14 +167,12 @@ class TestStopping:
         expected = next(s for s in looks if loss[[s - 20, s - 10, s]].mean() < 0.2)
         assert trained.weights[1]["steps"] == [expected]
 
-    @pytest.mark.first(3)
-    @pytest.mark.parametrize("mode", MODES)
     @pytest.mark.parametrize(
-        ("minibatches", "more"),
+        ("mode", "minibatches", "more"),
         [
-            ("reshuffled", {}),
-            ("full", {}),
-            ("reshuffled", {"regularizer": "sam", "sam_radius": 0.2, "lr": 0.05}),
+            ("loop", "reshuffled", {}),
+            ("batched", "full", {}),
+            ("graphs", "reshuffled", {"regularizer": "sam", "sam_radius": 0.2, "lr": 0.05}),
         ],
     )
     def test_the_mean_of_the_losses_of_an_epoch_can_be_asked_for(self, mode, minibatches, more):

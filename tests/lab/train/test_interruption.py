@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import signal
+from itertools import cycle, product
 from pathlib import Path
 
 import pytest
@@ -29,29 +30,31 @@ from tests.lab.train.packs import (
 STOP = {"every": None, "loss": None, "mean_of": 1, "accuracy": None}
 
 
-class TestResume:
-    KINDS = (
-        ("mlp", {}),
-        ("mlp", {"momentum": 0.9, "schedule": "step", "milestones": [0.5]}),
-        ("resnet", {"momentum": 0.9, "iterations": 60}),
-        ("mlp", {"optimizer": "rmsprop", "alpha": 0.9, "momentum": 0.5, "lr": 0.001}),
-        pytest.param("resnet", {"iterations": 60, **RANDOM}, marks=pytest.mark.long),
-        ("mlp", {"stop": {**STOP, "epoch_loss": 0.15}, "lr": 0.1}),
-        ("mlp", {"lr": 3.0}),  # one of the networks diverges, at another step than the other
-        ("mlp", {"stop": {"every": 7, "loss": 0.2, "mean_of": 2, "accuracy": None}, "lr": 0.1}),
-    )
+KINDS = (
+    ("mlp", {}),
+    ("mlp", {"momentum": 0.9, "schedule": "step", "milestones": [0.5]}),
+    ("resnet", {"momentum": 0.9, "iterations": 60}),
+    ("mlp", {"optimizer": "rmsprop", "alpha": 0.9, "momentum": 0.5, "lr": 0.001}),
+    ("mlp", {"stop": {**STOP, "epoch_loss": 0.15}, "lr": 0.1}),
+    ("mlp", {"lr": 3.0}),  # one of the networks diverges, at another step than the other
+    ("mlp", {"stop": {"every": 7, "loss": 0.2, "mean_of": 2, "accuracy": None}, "lr": 0.1}),
+    ("resnet", {"iterations": 60, **RANDOM}),
+)
+SOME, MORE = (1, 40, 129), (2, 39, 41, 100)
+CASES = (
+    *((0, mode, SOME) for mode in MODES),
+    *((kind, mode, SOME) for kind, mode in zip(range(1, 7), cycle(MODES))),
+    *(pytest.param(*case, marks=pytest.mark.long) for case in product(range(8), MODES, [MORE])),
+)
 
+
+class TestResume:
     @pytest.mark.first(2)
-    @pytest.mark.parametrize("mode", MODES)
-    @pytest.mark.parametrize(("network", "training"), KINDS)
-    @pytest.mark.parametrize(
-        "moments",
-        [(1, 40, 129), pytest.param((2, 39, 41, 100), marks=pytest.mark.long)],
-        ids=["some", "more"],
-    )
+    @pytest.mark.parametrize(("kind", "mode", "moments"), CASES)
     def test_a_run_interrupted_anywhere_ends_with_the_same_bytes(
-        self, network, training, mode, moments, tmp_path
+        self, kind, mode, moments, tmp_path
     ):
+        network, training = KINDS[kind]
         given = settings(
             network,
             checkpoints={"every": 40, "log_spaced": None},
@@ -144,17 +147,16 @@ class TestResume:
 
 
 class TestCheckpoints:
-    @pytest.mark.parametrize("mode", MODES)
     @pytest.mark.parametrize(
-        ("schedule", "steps"),
+        ("schedule", "steps", "mode"),
         [
-            ("none", []),
-            ([0, 3, 7, 999], [0, 3, 7]),
-            ({"every": 20, "log_spaced": None}, [0, 20, 40, 50]),
-            ({"every": None, "log_spaced": 5}, [0, 1, 3, 7, 19, 50]),
+            ("none", [], "loop"),
+            ([0, 3, 7, 999], [0, 3, 7], "loop"),
+            ({"every": 20, "log_spaced": None}, [0, 20, 40, 50], "batched"),
+            ({"every": None, "log_spaced": 5}, [0, 1, 3, 7, 19, 50], "graphs"),
         ],
     )
-    def test_weights_are_those_of_a_training_of_so_many_steps(self, mode, schedule, steps):
+    def test_weights_are_those_of_a_training_of_so_many_steps(self, schedule, steps, mode):
         raw = images((8, 8))
         given = settings("mlp", mode=mode, iterations=50, checkpoints=schedule)
         trained = only(raw, given)

@@ -73,15 +73,10 @@ for line in sys.stdin if len(sys.argv) == 1 else ():  # a process for each, that
 """
 
 
-@pytest.mark.more
+@pytest.mark.long  # test_interruption.py stops a training at every step
 @pytest.mark.parametrize(
     ("mode", "fewest", "seconds", "longest"),
-    [
-        ("batched", 4, 4, 0.5),
-        pytest.param("loop", 2, 2, 0.6, marks=pytest.mark.long),
-        pytest.param("batched", 20, 30, 1.0, marks=pytest.mark.long),
-        pytest.param("loop", 20, 30, 1.0, marks=pytest.mark.long),
-    ],
+    [("batched", 3, 2, 0.4), ("loop", 2, 2, 0.6), ("batched", 20, 30, 1.0), ("loop", 20, 30, 1.0)],
 )
 def test_kills_at_random_moments_change_nothing(mode, fewest, seconds, longest, tmp_path):
     """SIGKILL, every third time in the middle of a write; the job outlasts all its lives."""

@@ -23,15 +23,10 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PHONE, DESK = 390, 1280
 SHOWN = [
     "index",
-    "how-do-i",
     "measures",
-    "measures/hessian",
-    "command-line",
     "generated/tutorials/plot_1_which_sharpness",
-    "generated/api/flatlab.measure",
     "figures/gallery",
     "figures/scoreboard",
-    "figures/invariances",
     "figures/chen2026_figH9",
 ]
 
@@ -73,13 +68,27 @@ def broken(folder):
     return lost
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("site")
+@pytest.mark.more
+def test_the_site(tmp_path):
+    """One test, since building the site takes a minute or two."""
+    site = tmp_path / "site"
+    build(site)
+    every_link_leads_somewhere(site)
+    no_page_asks_another_machine_for_anything_that_it_shows(site)
+    each_published_figure_has_a_page_with_its_picture_claims_and_command(site)
+    measured_invariances_are_those_of_the_published_figure(site)
+    the_tutorials_have_printed_and_drawn(site)
+    every_measure_is_in_the_index_and_on_the_page_of_its_family(site)
+    if CHROMIUM is None:
+        pytest.skip("the widths of pages: Chromium is not installed (Debian: chromium)")
+    for width in (PHONE, DESK):
+        pages_fit(site, tmp_path, width)
+
+
+def build(folder):
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "docs", folder]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return folder
 
 
 def test_a_lost_page_picture_or_place_is_a_broken_link(tmp_path):
@@ -88,19 +97,16 @@ def test_a_lost_page_picture_or_place_is_a_broken_link(tmp_path):
     assert broken(tmp_path) == ["a.html: b.html#here", "b.html: c.png", "b.html: d.html"]
 
 
-@pytest.mark.more
-def test_every_link_leads_somewhere(site):
+def every_link_leads_somewhere(site):
     assert not broken(site)
 
 
-@pytest.mark.more
-def test_no_page_asks_another_machine_for_anything_that_it_shows(site):
+def no_page_asks_another_machine_for_anything_that_it_shows(site):
     for page in site.rglob("*.html"):
         assert not re.findall(r'(?:src|<link[^>]*href)="https?://[^"]*', page.read_text()), page
 
 
-@pytest.mark.more
-def test_each_published_figure_has_a_page_with_its_picture_claims_and_command(site):
+def each_published_figure_has_a_page_with_its_picture_claims_and_command(site):
     shown = 0
     for scale in plan.published_scales():
         for figure in plan.published_figures(scale):
@@ -127,8 +133,7 @@ def test_captions_have_at_most_eighty_words_and_the_rest_is_on_the_page():
     assert not {name: length for name, length in lengths.items() if length > 80}
 
 
-@pytest.mark.more
-def test_measured_invariances_are_those_of_the_published_figure(site):
+def measured_invariances_are_those_of_the_published_figure(site):
     text = (site / "figures" / "invariances.html").read_text()
     places = [plan.published_at(scale) for scale in plan.published_scales()]
     files = [place.figure("beyond", "fig6", "csv") for place in places]
@@ -141,10 +146,7 @@ def test_measured_invariances_are_those_of_the_published_figure(site):
         assert f"<p>{change}</p>" in text
 
 
-@pytest.mark.more
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)")
-@pytest.mark.parametrize("width", [PHONE, DESK])
-def test_pages_fit_a_phone_and_a_desk(site, tmp_path, width):
+def pages_fit(site, tmp_path, width):
     """Photographs: no page is blank, and none is wider than the screen."""
     from PIL import Image
 
@@ -183,8 +185,7 @@ def test_the_first_page_asks_and_answers_as_the_readme_does():
     assert lead in first
 
 
-@pytest.mark.more
-def test_the_tutorials_have_printed_and_drawn(site):
+def the_tutorials_have_printed_and_drawn(site):
     """And their pages are shown by the functions that they use."""
     folder = site / "generated" / "tutorials"
     pages = {path.stem: path.read_text() for path in folder.glob("plot_*.html")}
@@ -195,8 +196,7 @@ def test_the_tutorials_have_printed_and_drawn(site):
     assert "plot_1_which_sharpness" in (site / "generated/api/flatlab.measure.html").read_text()
 
 
-@pytest.mark.more
-def test_every_measure_is_in_the_index_and_on_the_page_of_its_family(site):
+def every_measure_is_in_the_index_and_on_the_page_of_its_family(site):
     index = (site / "measures.html").read_text()
     for key in keys_of("metrics"):
         page = "measures" if key == "prediction" else f"measures/{key}"
