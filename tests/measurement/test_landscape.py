@@ -139,3 +139,6 @@ def test_networks_on_a_line_span_no_plane_and_one_network_has_no_barrier():
     between = moved(model, other, 0.5)
     refused("lie on a line", flatlab.landscape, model, x, labels, along=[other, between])
     refused("there are 1", flatlab.barriers, [model], x, labels)
+    with torch.no_grad():
+        [*model.parameters()][-2].mul_(1e30)
+    refused("overflow in float32", flatlab.landscape, model, x, labels, dtype="float32")

@@ -147,26 +147,6 @@ class Graph(nn.Module):
         return self.l((self.a @ x.T).T.tanh())
 
 
-class Turned(nn.Module):
-    """Complex numbers in a buffer; float32 weights."""
-
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(1)
-        self.a, self.h = nn.Linear(4, 4), nn.Linear(4, 3)
-        self.register_buffer("turns", torch.polar(torch.ones(2), torch.tensor([0.3, 1.1])))
-
-    def forward(self, x):
-        z = torch.view_as_complex(self.a(x).reshape(-1, 2, 2)) * self.turns
-        return self.h(torch.tanh(torch.view_as_real(z).flatten(1)))
-
-
-def turned():
-    exact = Turned().double()
-    exact.turns = Turned().turns.to(torch.complex128)
-    return exact
-
-
 class Casting(nn.Module):
     """It computes in float32, with a second backward pass of its own that is wrong."""
 
@@ -228,7 +208,6 @@ SAME = {  # a network, the same function written plainly, inputs
     "padding": (lambda: Text(padding_idx=0), lambda: Text(padded=0), TOKENS),
     "a sparse buffer": (lambda: Graph(A.to_sparse()), lambda: Graph(A), X),
     "a compressed buffer": (lambda: Graph(A.to_sparse_csr()), lambda: Graph(A), X),
-    "complex buffers": (Turned, turned, X),
     "casts": (Casting, perceptron, X),
     "keeps averages": (Learnt, perceptron, X),
     "averaged": (lambda: AVERAGED, perceptron, X),
@@ -239,10 +218,10 @@ SAME = {  # a network, the same function written plainly, inputs
 @pytest.mark.parametrize("case", SAME)
 def test_a_network_is_the_function_that_it_computes(case):
     build, plain, x = SAME[case]
-    given, how = x.clone(), {"dtype": "float64"} if case == "complex buffers" else {}
-    found = measured(build(), given, **how)
+    given = x.clone()
+    found = measured(build(), given)
     assert torch.equal(given, x)
-    rel = 1e-5 if case in ("casts", "complex buffers") else 1e-7
+    rel = 1e-5 if case == "casts" else 1e-7
     wanted = right(plain(), x)
     assert found[::2] == pytest.approx(wanted[::2], rel=rel)
     assert found[1] is None or found[1] == pytest.approx(wanted[1], rel=rel)

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 from torch import nn
 
 import flatlab
@@ -136,6 +137,10 @@ def test_the_dataset_survives_a_file_unchanged(report, tmp_path):
     assert loaded.attrs == report.attrs
     store.save_dataset(tmp_path / "again.zarr.zip", report)
     assert (tmp_path / "again.zarr.zip").read_bytes() == path.read_bytes()
+    report.to_netcdf(tmp_path / "report.nc")
+    with xr.open_dataset(tmp_path / "report.nc") as read:
+        assert read.sharpness == report.sharpness
+        assert read.attrs["parameters_frozen"] == "6.bias"
 
 
 def test_the_package_offers_measure_and_its_error_and_says_what_it_lacks():

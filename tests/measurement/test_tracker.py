@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import flatlab
-from flatlab.core.store import load_dataset
+from flatlab.core.store import StoreError, load_dataset
 from flatlab.derivatives.checks import derivative_check
 from tests.refusals import refused
 
@@ -127,6 +127,8 @@ def test_samples_are_fixed_and_errors_leave_the_run_alone():
     tracker(2)
     assert float(tracker.table.loss[0]) == float(tracker.table.loss[1])
     refused("every=0", flatlab.Tracker, model, x, y, every=0)
+    with pytest.raises(StoreError, match=r"run\.nc"):
+        flatlab.Tracker(model, x, y, path="run.nc")
     with pytest.raises(flatlab.MeasureError, match="nothing has been measured"):
         _ = flatlab.Tracker(model, x, y).table
     wrong, before = flatlab.Tracker(model, x, y + 7, families="hessian"), torch.get_rng_state()

@@ -287,6 +287,7 @@ PLACES = {  # the experiments and networks that are measured again
     "data.npz": {"mine-files a", "mine-files b"},
     "checkpoints/a.pt": {"mine-files a", "mine-images a"},
     "images/cat/0.png": {"mine-images a", "mine-images b"},
+    "kept/0.png": {"mine-images a", "mine-images b"},  # in a folder by a link
     "mine.py": {f"mine-{kind} {name}" for kind in ("files", "images") for name in "ab"},
 }
 
@@ -295,6 +296,7 @@ def test_what_is_replaced_by_something_older_of_equal_size_is_measured_again(stu
     for place in {*PLACES, "checkpoints/b.pt"} - {"mine.py"}:
         Path(place).parent.mkdir(parents=True, exist_ok=True)
         Path(place).write_bytes(b"12")
+    os.symlink("../kept", "images/dog")
     measure = {**MEASURE, "families": ["geometry"]}
     for kind, data in (("files", "data.npz"), ("images", "images")):
         declare(f"mine-{kind}", {**FILES, "runs": None, "data": data, "measure": measure})
