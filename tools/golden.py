@@ -38,9 +38,9 @@ def compute(folder: str, papers: list[str]) -> None:
     with ProcessPoolExecutor(2) as pool:
         list(pool.map(_compute, *zip(*jobs, strict=True)))
     if not papers:
-        from flatlab.lab.publish import findings
+        from tools import findings
 
-        Path(folder, "FINDINGS.md").write_text(findings.render())
+        Path(folder, "FINDINGS.md").write_text(findings.page(findings.PAGE))
 
 
 def _compute(folder: str, scale: str, target: str) -> None:

@@ -33,7 +33,6 @@ EXAMPLES = {
     "experiments": "flatlab experiments mlp-grid --keys",
     "export": "flatlab export table.zarr.zip --csv table.csv",
     "figures": "flatlab figures petzka2021",
-    "findings": "flatlab findings",
     "keep": "flatlab keep mlp-grid --scale short",
     "measure": "flatlab measure weights.pt --model mine:build --data images/",
     "new": "flatlab new my-study",
@@ -49,6 +48,7 @@ WIDTH = 80
 GONE = {
     "train": "an experiment with `from: function` trains run by run, and resumes (docs/studies.md)",
     "prove-equal": "in a clone of the project: python -m tools.prove_equal OLD_CHECKOUT",
+    "findings": "in a clone of the project: python -m tools.findings",
 }
 """Commands that there were, and what to use instead."""
 

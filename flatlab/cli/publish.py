@@ -7,9 +7,7 @@ published tables, after statistics, claims or drawing have changed.
 import argparse
 
 from flatlab.cli._main import add_scale, load_plan
-from flatlab.core import store
 from flatlab.lab import plan
-from flatlab.lab.publish import findings
 from flatlab.lab.publish.publish import built_figures, keep, publish, publish_redrawn, restore
 
 GROUP = "Maintain this repository"
@@ -35,15 +33,7 @@ def run(options: argparse.Namespace) -> int:
             print(f"show nothing, left out: {', '.join(figure.target for figure in empty)}")
     size = sum(path.stat().st_size for path in files)
     print(f"{len(files)} files, {size / 1e6:.1f} MB, in {plan.PUBLISHED}")
-    print("FINDINGS.md looks numbers up in them: flatlab findings. The site shows them: make site")
-    return 0
-
-
-def run_findings(options: argparse.Namespace) -> int:
-    """Write FINDINGS.md, docs/results/ and the results in README.md; every number is looked up."""
-    for path in findings.pages():
-        store.replace(path, findings.page(path).encode())
-        print(path)
+    print("FINDINGS.md looks numbers up in them: python -m tools.findings. The site shows them")
     return 0
 
 

@@ -94,7 +94,8 @@ def number_of(claim: ClaimRecord) -> str:
     judged = [each for each in claim["evidence"] if each["claim"] != REPORTED]
     if len(judged) != 1:
         return ""
-    value, low, high, n = (judged[0].get(key) for key in ("value", "low", "high", "n"))
+    [of] = judged
+    value, low, high, n = of.get("value"), of.get("low"), of.get("high"), of.get("n")
     if value is None or low is None or high is None:
         return ""
     told, *ends = (f"{x:.2f}" if abs(x) >= 0.1 else f"{x:.2g}" for x in (value, low, high))

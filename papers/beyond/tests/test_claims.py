@@ -8,7 +8,6 @@ import pytest
 import xarray as xr
 
 from flatlab.lab import plan
-from flatlab.lab.publish import findings
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _bottleneck as bottleneck
 from flatlab.papers.beyond import _joint as joint
@@ -17,6 +16,7 @@ from flatlab.papers.beyond.claims import CLAIMS
 from flatlab.papers.beyond.measures import INVARIANT
 from papers.beyond.tests import bottleneck_tables as layers
 from papers.beyond.tests.joint_tables import FLAT, GRIDS, Made, both, table
+from tools import findings
 
 ROOT = Path(__file__).resolve().parents[3]
 BEFORE = "declared before the networks were trained"

@@ -1,4 +1,4 @@
-"""FINDINGS.md, its pages by question, and what README.md says of it: every number is looked up.
+"""FINDINGS.md, its pages by question, and what README.md says of it: `python -m tools.findings`.
 
 Look-ups read published tables, verdicts and the CSV files of published figures. They return
 numbers, so that the text can divide and subtract. One that finds nothing says what there is. A
@@ -476,3 +476,9 @@ _verdicts = functools.cache(read_verdicts)
 @functools.cache
 def _csv(path: Path) -> pd.DataFrame:
     return pd.read_csv(path)
+
+
+if __name__ == "__main__":
+    for each in pages():
+        store.replace(each, page(each).encode())
+        print(each)

@@ -12,13 +12,13 @@ from scipy.stats import kendalltau
 from flatlab.core.schema import EVIDENCE
 from flatlab.core.store import StoreError
 from flatlab.lab import plan
-from flatlab.lab.publish import findings
-from flatlab.lab.publish.findings import Interval, PublishedNetworks
 from flatlab.lab.publish.scoreboard import group_of
 from flatlab.lab.tables.eligibility import NotEligible
 from flatlab.lab.tables.networks import Networks
 from flatlab.lab.verdict_files import number_of, read_verdicts
 from tests.lab.publish.made_up import ROOT
+from tools import findings
+from tools.findings import Interval, PublishedNetworks
 
 TYPED = {
     "2/η": "a bound of theory",
@@ -53,7 +53,9 @@ def prose(template):
 def test_the_pages_show_the_published_results_and_say_what_is_so():
     for path in findings.pages():
         text = findings.page(path)
-        assert path.read_text() == text, f"{path} is stale; render it with: flatlab findings"
+        assert path.read_text() == text, (
+            f"{path} is stale; render it with: python -m tools.findings"
+        )
         told = f"a sentence of {path} is no longer so: rewrite it in {findings.pages()[path]}"
         assert findings.CHANGED not in text, told
     rendered = {path.name for path in findings.BY_QUESTION[1].iterdir()}
