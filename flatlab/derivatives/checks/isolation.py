@@ -131,14 +131,12 @@ def _same(first: Tensor, second: Tensor) -> bool:
 
 
 def _of_generator(generator: Any) -> Callable[[], object]:
-    if isinstance(generator, torch.Generator):
-        return partial(generator.set_state, generator.get_state())
     if isinstance(generator, np.random.Generator):
         bits = generator.bit_generator
         return partial(setattr, bits, "state", bits.state)
-    if isinstance(generator, np.random.RandomState):
-        return partial(generator.set_state, generator.get_state())
-    return partial(generator.setstate, generator.getstate())
+    if isinstance(generator, random.Random):
+        return partial(generator.setstate, generator.getstate())
+    return partial(generator.set_state, generator.get_state())
 
 
 def _refill(held: Any, items: Any) -> None:

@@ -137,8 +137,7 @@ def check_hyperparameters(paths: Iterable[str], networks: Mapping[str, Any]) -> 
 
     `snakemake --touch` accepts what was measured before a hyper-parameter was edited.
 
-    paths: metric files.
-    networks: those of a study, by the names of these files.
+    paths: metric files.  networks: those of a study, by the names of these files.
     """
     for path, record in _records(paths) if networks else ():
         now = networks[path.name.removesuffix(".zarr.zip")]["hyperparameters"]
