@@ -175,7 +175,7 @@ def test_without_sharpness_or_a_test_set_no_claim_is_run(figure):
                 assert (figure, missing) == ("fig6", "has no test_set test")  # not about these
 
 
-RUNS = 450
+RUNS = 700
 PRINTED = {"table1": TABLE1, "table2": TABLE2, "table3": TABLE3, "table4": TABLE4}
 
 

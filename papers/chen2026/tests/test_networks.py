@@ -262,5 +262,5 @@ def test_the_figure_says_what_it_shows_and_counts_what_it_lacks():
     accuracies = pd.read_csv(io.StringIO(csv)).set_index("name")["sample_accuracy"]
     assert set(accuracies["network99"]) == {90.0}
     text = files["svg"].decode()
-    assert "98 networks, 2 left out" in text
-    assert "99 networks, 1 left out" in text
+    assert "98 networks (2 left out)" in text
+    assert "99 networks (1 left out)" in text
