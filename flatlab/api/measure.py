@@ -54,7 +54,8 @@ HEAD = ("title", "families", "loss", "precision", "flatlab_version")
 DIRECTIONS, NORMS = 120, 12
 """Passes of two samples that estimates take: in all, and for the norm of a Jacobian."""
 EVERYWHERE = "sharpness", "adaptive_sharpness", "hessian_lambda_max", "largest_eigenvalue"
-"""Quantities that exist wherever weights, outputs and derivatives are finite."""
+"""Quantities that exist wherever weights, outputs and derivatives are finite; a block of few
+parameters has fewer eigenvalues than others."""
 
 
 class Report(xr.Dataset):
@@ -256,7 +257,7 @@ def _say_if_estimated(name: str, model: nn.Module, settings: Settings, samples: 
 
 def _check_finite(family: str, result: Measured, model: nn.Module, inputs: Tensor) -> None:
     """Refuse what has no number in this precision alone: weights and outputs are finite."""
-    lost = [n for n in EVERYWHERE if not np.isfinite(result.values.get(n, 0.0)).all()]
+    lost = [n for n in EVERYWHERE if not np.isfinite(result.values.get(n, 0.0)).any()]
     if not lost:
         return
     with torch.no_grad():
