@@ -21,7 +21,7 @@ import pandas as pd
 def sh(command, lines=100):
     """Run a command in the project's folder, and print what it says."""
     words = [sys.executable, "-m", *shlex.split(command)]
-    root = next(p for p in Path.cwd().parents if (p / "Snakefile").exists())
+    root = next(p for p in (Path.cwd(), *Path.cwd().parents) if (p / "Snakefile").exists())
     run = subprocess.run(words, capture_output=True, text=True, cwd=root)
     print(f"$ {command}")
     print("\n".join(run.stdout.strip().splitlines()[:lines]))
