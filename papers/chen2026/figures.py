@@ -106,11 +106,12 @@ SENSITIVITY = Pairs(
     title="local sensitivity against its bounds",
     caption=(
         captions.AT_THE_END,
-        "On the line a bound equals its value. Pearson's correlation with its 95 % interval.",
+        "On the line a bound equals its value; with shared weights it is no bound.",
     ),
     details=(
         "Bounds use the largest singular value of a kernel's matrix; they are theorems for "
-        "perceptrons and proxies where convolutions share weights.",
+        "perceptrons and proxies where convolutions share weights. Pearson's correlation with its "
+        "95 % interval.",
         captions.INTERVALS,
     ),
 )

@@ -228,14 +228,16 @@ def _entries(
 
 
 def _medians(ax: Any, rows: pd.DataFrame, look: Look, place: int) -> None:
-    """A thin line per run and a bold one, with a few markers, with their median.
+    """A thin line per run and a bold one, with a few markers: their median, while half go on.
 
     place: the place of the line among the others, which shifts its markers.
     """
-    x, median = (rows[name].to_numpy(dtype=float) for name in ("iteration", "median"))
+    x, median = (rows[name].to_numpy(float, copy=True) for name in ("iteration", "median"))
     for seed in (name for name in rows if str(name).startswith(SEED)):
         if rows[seed].notna().any():
             ax.plot(x, rows[seed], color=look.color, lw=0.35, alpha=0.5)
+    going = np.flatnonzero(2 * rows["runs"] >= rows["runs"].max())
+    median[going[-1] + 1 if len(going) else 0 :] = np.nan  # that of the few that go on jumps
     step = max(1, len(x) // 7)
     seen = np.isfinite(median)
     before, after = np.append(False, seen[:-1]), np.append(seen[1:], False)

@@ -279,7 +279,7 @@ def of_iterations(ax: Any, iterations: Sequence[float]) -> str:
         ax.set_xlim(first / 1.05, positive[-1] * 1.15)
         ax.xaxis.set_major_locator(LogLocator(numticks=8))
         ax.xaxis.set_minor_formatter(NullFormatter())
-        return "iteration"
+        return "iteration" if first == positive[0] else f"iteration, from {first:,.0f} on"
     unit = 1000 if iterations and iterations[-1] >= 10_000 else 1  # room for their labels
     ax.xaxis.set_major_locator(MaxNLocator(6))
     ax.xaxis.set_major_formatter(lambda x, _: f"{x / unit:g}")
