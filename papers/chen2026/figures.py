@@ -106,7 +106,7 @@ SENSITIVITY = Pairs(
     title="local sensitivity against its bounds",
     caption=(
         captions.AT_THE_END,
-        "On the line a bound equals its value; with shared weights it is no bound.",
+        "On the line a bound equals its value; with shared weights it does not bound.",
     ),
     details=(
         "Bounds use the largest singular value of a kernel's matrix; they are theorems for "

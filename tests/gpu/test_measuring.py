@@ -57,9 +57,8 @@ def assert_close(found, expected):
 
 
 LONG = pytest.mark.long
-NETWORKS_AT_ONCE = [pytest.param(name, marks=[LONG] * (name != "vgg")) for name in NETWORKS]
-"""Without a GPU the others are left to the long suite: there they are compared with themselves,
-and vgg has all kinds of layers."""
+NETWORKS_AT_ONCE = [pytest.param(name, marks=[LONG] * (name != "lenet")) for name in NETWORKS]
+"""Without a GPU the others are left to the long suite: there they are compared with themselves."""
 
 
 @pytest.mark.more

@@ -138,7 +138,7 @@ def what_is_published_is_drawn_without_training(lab):
 def claims_and_figures_follow(lab, table):
     """What is published follows an edit of a claim and of a figure; its table stays."""
     published = lab / "results/published/demo"
-    picture = (published / "figures/chen2026/figH8.pdf").read_bytes()
+    caption = (published / "figures/chen2026/figH8.txt").read_bytes()
     lab.append("papers/chen2026/claims.py", f"import dataclasses\n{ANEW}")
     path = lab / DECLARATION
     path.write_text(path.read_text().replace("two quantities", "two of them"))
@@ -156,7 +156,7 @@ def claims_and_figures_follow(lab, table):
     lab.finish(lab.start("publish", "--again", program="flatlab"))
     verdicts = json.loads((published / "verdicts/chen2026/figH8.json").read_text())
     assert [claim["text"] for claim in verdicts["claims"]] == ["anew"]
-    assert (published / "figures/chen2026/figH8.pdf").read_bytes() != picture
+    assert (published / "figures/chen2026/figH8.txt").read_bytes() != caption
     assert (published / "tables/mlp-grid.zarr.zip").read_bytes() == table
     assert not (lab / "results/demo/models").exists()
     assert not lab.snakemake("--cores", "1", "published").jobs

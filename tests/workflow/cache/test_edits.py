@@ -7,7 +7,7 @@ from tests.workflow.lab import Lab
 pytestmark = pytest.mark.workflow
 
 
-@pytest.mark.more
+@pytest.mark.long  # which jobs an edit adds: test_exact_cache.py
 def test_an_edit_of_a_grid_trains_what_it_adds_alone(lab):
     lab.rewrite_grid(lambda grid: grid["settings"][1].update(seeds=["0-1", "2-3"]))
     lab.plans_exactly(*Lab.jobs_from_training("lr0.1-b20-s2-3"))

@@ -99,6 +99,7 @@ def paper(lab):
     return folder
 
 
+@pytest.mark.long  # of a study of one's own: test_wheel.py
 def test_a_new_study_is_a_paper_among_ours_and_nothing_else_names_it(fresh):
     folder = paper(fresh)
     grid = folder / "experiments/doe2027-grid.yaml"

@@ -140,7 +140,7 @@ def test_a_network_is_measured_from_an_empty_folder(flatlab, installed, tmp_path
 
 
 COMMANDS = [
-    *(["check"], ["estimate"], ["experiments"], ["figures"], ["findings"], ["publish"]),
+    *(["check"], ["estimate"], ["experiments"], ["figures"], ["publish"]),
     *(["keep", "mlp-grid"], ["run", "mlp-grid"], ["summary"]),
 ]
 
