@@ -25,7 +25,7 @@ from flatlab.lab.tables import selection
 from flatlab.lab.tables.columns import Time
 from flatlab.lab.tables.eligibility import NotEligible
 from flatlab.lab.tables.networks import Networks
-from flatlab.lab.verdict_files import ClaimRecord, number_of, read_verdicts
+from flatlab.lab.verdict_files import ClaimRecord, EvidenceEntry, decided_by, read_verdicts
 from flatlab.stats.correlation import KINDS
 from flatlab.stats.estimate import Array, Estimate
 from flatlab.stats.ranks import pairs_of
@@ -340,8 +340,11 @@ def evidence(scale: str, claim: str, *words: str) -> Interval:
         what = f"{len(names)} quantities contain {' and '.join(map(repr, words))}"
         known = f"it has: {'; '.join(entries) or 'none'}"
         raise store.StoreError(f"evidence of {claim} at scale {scale}: {what}; {known}")
-    numbers: Any = entries[names[0]]
-    ends = (numbers.get(key) for key in Interval._fields)
+    return _interval_of(entries[names[0]])
+
+
+def _interval_of(number: EvidenceEntry) -> Interval:
+    ends = (number.get(key) for key in Interval._fields)
     return Interval(*(math.nan if end is None else float(end) for end in ends))
 
 
@@ -457,10 +460,9 @@ def _in_words(records: dict[str, ClaimRecord]) -> str:
             for verdict, endings in readings.items()
             if verdict not in (main["verdict"], "not run")
         ]
-        number = number_of(main).replace("-", MINUS)
-        told.append(
-            f"**{main['verdict']}** ({'; '.join(filter(None, [main['kind'], number, *others]))})"
-        )
+        number = decided_by(main)
+        numbers = [f"{as_text(_interval_of(number))}, n = {number['n']}"] if number else []
+        told.append(f"**{main['verdict']}** ({'; '.join([main['kind'], *numbers, *others])})")
     return ", ".join(told)
 
 

@@ -5,15 +5,16 @@ import functools
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from flatlab import __version__
 from flatlab.cli._main import WIDTH, add_scale, load_plan
 from flatlab.core import store, text
 from flatlab.lab import plan
-from flatlab.lab.figures.labels import extent_of
+from flatlab.lab.figures.labels import extent_of, two_digits
 from flatlab.lab.publish import compare
 from flatlab.lab.publish.scoreboard import Board
-from flatlab.lab.verdict_files import number_of, read_verdicts
+from flatlab.lab.verdict_files import decided_by, read_verdicts
 
 GROUP = "Look at results"
 PUBLISHED = "published"
@@ -118,7 +119,11 @@ def _claims(figure: plan.Figure, scale: str) -> Iterator[str]:
     rows: list[tuple[str, str, str]] = []
     for claim in content["claims"]:
         rows.append((claim["verdict"], claim["id"].split("/")[1], claim["text"]))
-        rows += [("", "", said) for said in (claim["reason"], number_of(claim)) if said]
+        rows += [("", "", claim["reason"])] if claim["reason"] else []
+        number: Any = decided_by(claim)
+        if number:
+            value, low, high = (two_digits(number[key]) for key in ("value", "low", "high"))
+            rows.append(("", "", f"{value} [{low}, {high}], n = {number['n']}"))
     if rows:
         yield text.table("><<", *rows)
     picture = place.figure(figure.paper, figure.key, "pdf")

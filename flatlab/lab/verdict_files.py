@@ -89,17 +89,11 @@ def read_verdicts(path: str | Path) -> FigureVerdicts:
     return decoded(path, FigureVerdicts)
 
 
-def number_of(claim: ClaimRecord) -> str:
-    """What a verdict rests on, if one number with an interval: "0.69 [0.37, 0.86], n = 50"."""
+def decided_by(claim: ClaimRecord) -> EvidenceEntry | None:
+    """The number that decides a verdict, if it is one alone and has an interval."""
     judged = [each for each in claim["evidence"] if each["claim"] != REPORTED]
-    if len(judged) != 1:
-        return ""
-    [of] = judged
-    value, low, high, n = of.get("value"), of.get("low"), of.get("high"), of.get("n")
-    if value is None or low is None or high is None:
-        return ""
-    told, *ends = (f"{x:.2f}" if abs(x) >= 0.1 else f"{x:.2g}" for x in (value, low, high))
-    return f"{told} [{', '.join(ends)}]" + (f", n = {n}" if n else "")
+    known = [each for each in judged if None not in map(each.get, ("value", "low", "high"))]
+    return known[0] if len(known) == len(judged) == 1 else None
 
 
 def all_claims(verdicts: Iterable[FigureVerdicts]) -> list[ClaimRecord]:

@@ -15,7 +15,7 @@ from flatlab.lab import plan
 from flatlab.lab.publish.scoreboard import group_of
 from flatlab.lab.tables.eligibility import NotEligible
 from flatlab.lab.tables.networks import Networks
-from flatlab.lab.verdict_files import number_of, read_verdicts
+from flatlab.lab.verdict_files import read_verdicts
 from tests.lab.publish.made_up import ROOT
 from tools import findings
 from tools.findings import Interval, PublishedNetworks
@@ -226,8 +226,8 @@ def test_a_claim_is_quoted_with_its_verdicts_on_all_evidence_and_by_other_readin
     [record] = [c for c in _records("paper", "figH8") if c["id"].endswith("/c6")]
     assert f"| {record['quote']} (" in row
     assert f"| {record['text']} `c6` | " in row
-    number = number_of(record).replace("-", "\N{MINUS SIGN}")
-    assert number.endswith(f", n = {record['evidence'][0]['n']}")
+    of = record["evidence"][0]
+    number = findings.as_text(Interval(of["value"], of["low"], of["high"])) + f", n = {of['n']}"
     assert f"figH8: **{record['verdict']}** (own; {number}; by *accuracies* " in row
     assert row.count("(reduced") == 2
     assert "stand-in" not in row
