@@ -19,15 +19,19 @@ RECENT = 2e9
 """Nanoseconds in which a file may change twice without another time."""
 
 
-def content_of(path: str | Path) -> str:
+def content_of(path: str | Path, above: frozenset[Path] = frozenset()) -> str:
     """A hash of a file, or of the names and the content of all files in a folder.
 
-    Hidden files do not count.
+    Hidden files do not count; what links lead to does, but for folders that the link lies in.
+
+    above: the folders that the path lies in, by links too.
     """
     path = Path(path)
     if path.is_dir():
+        if (here := path.resolve()) in above:
+            return ""
         shown = sorted(each for each in path.glob("[!.]*") if each.exists())
-        lines = [f"{each.name} {content_of(each)}" for each in shown]  # of folders by links, too
+        lines = [f"{each.name} {content_of(each, above | {here})}" for each in shown]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
     about, key = path.stat(), os.path.abspath(path)
     now = [about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino]

@@ -242,7 +242,9 @@ OF_THE_FIRST_LAYER = (
     "log_volume_bound",
 )
 """Bounds of the map from the inputs, which hold where J = J^1."""
-NOT_DIRECT = "the first layer does not alone read the inputs, or not unchanged"
+NOT_DIRECT = (
+    "bounds of the map from the inputs: the first layer does not alone read them, or not unchanged"
+)
 
 NO_LAYERS = "no linear or convolution layer is called as such a layer; see layers_left_out"
 

@@ -297,6 +297,8 @@ def test_what_is_replaced_by_something_older_of_equal_size_is_measured_again(stu
         Path(place).parent.mkdir(parents=True, exist_ok=True)
         Path(place).write_bytes(b"12")
     os.symlink("../kept", "images/dog")
+    for link in ("one", "two"):
+        os.symlink(".", f"images/{link}")  # to where it lies: followed once
     measure = {**MEASURE, "families": ["geometry"]}
     for kind, data in (("files", "data.npz"), ("images", "images")):
         declare(f"mine-{kind}", {**FILES, "runs": None, "data": data, "measure": measure})
