@@ -127,7 +127,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings, others: bool = False) 
             for y, part in taus.groupby("ordinate", sort=False)
         }
         forest(ax, rows, r"Kendall's $\tau$, 95 % interval")
-        ax.set_title(lettered("abcdefgh"[place], "all (black), by group"), loc="left")
+        ax.set_title(lettered(place, "all (black), by group"), loc="left")
 
 
 def supplement(figure: Settings) -> tuple[Callable[..., Any], tuple[float, float]] | None:

@@ -94,7 +94,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         _matrix(ax, rows, labels if place == 0 else dict.fromkeys(labels, ""), printed=True)
         ax.set_xticks(np.arange(len(labels)) + 0.5, [str(n + 1) for n in range(len(labels))])
         ax.set_xlabel("below: all networks; above: same setting; white: undecided")
-        ax.set_title(lettered("ab"[place], networks), loc="left", fontsize=8)
+        ax.set_title(lettered(place, networks), loc="left", fontsize=8)
     legend_of_papers(above)
     lines = []
     for number, (medoid, members) in enumerate(blocks.items()):
@@ -142,7 +142,7 @@ def draw_all(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     for place, ((grid, here), ax) in enumerate(zip(shown.items(), axes, strict=False)):
         _matrix(ax, here, labels)
         networks = f"{joint.NETWORKS[grid]}: {here['networks'].iloc[0]} networks"
-        ax.set_title(lettered("ab"[place], networks), loc="left", fontsize=8)
+        ax.set_title(lettered(place, networks), loc="left", fontsize=8)
         if not place:
             bar = fig.colorbar(ax.collections[0], ax=axes, shrink=0.3, aspect=30, pad=0.01)
             bar.set_label(r"Kendall's $\tau$", fontsize=7)

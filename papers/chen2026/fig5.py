@@ -83,7 +83,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         _name(ax, runs.groupby("family")[["x_value", "y_value"]].median().sort_values("y_value"))
         plain_numbers(ax)
         ax.grid(alpha=0.25, lw=0.4)
-        ax.set_title(lettered("ab"[[*PANELS].index(panel)], _summary(here)), loc="left")
+        ax.set_title(lettered([*PANELS].index(panel), _summary(here)), loc="left")
 
 
 def _name(ax: Any, centres: pd.DataFrame) -> None:

@@ -67,10 +67,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     style.legend_of_settings(above, runs["setting"])
     pairs = [*itertools.combinations(figure["quantities"], 2)]
     half = -(-len(pairs) // 2)
-    heads = (
-        style.lettered("abcdefgh"[len(figure["pairs"])], "correlations of all pairs"),
-        "continued",
-    )
+    heads = (style.lettered(len(figure["pairs"]), "correlations of all pairs"), "continued")
     for ax, part, head in zip(
         below.subplots(1, 2), (pairs[:half], pairs[half:]), heads, strict=True
     ):

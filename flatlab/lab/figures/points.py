@@ -72,7 +72,7 @@ def _forest(ax: Any, facts: pd.DataFrame, figure: Settings) -> None:
         for _, fact in facts.iterrows()
     }
     forest(ax, rows, f"${SYMBOLS[figure['correlation']]}$, 95 % interval")
-    ax.set_title(style.lettered("abcdefgh"[len(facts)], "all of these"), loc="left")
+    ax.set_title(style.lettered(len(facts), "all of these"), loc="left")
     ax.set_ylim(top=1.4)
     ax.legend(handles=style.handles_of(looks), loc="upper left", fontsize=6, ncols=2)
     ax.set_axis_on()

@@ -135,13 +135,13 @@ def legend(fig: Any, looks: Mapping[str, Look], ms: float = 4, **options: Any) -
 
 def letters(axes: Iterable[Any]) -> None:
     """A bold letter before the title of each panel: a, b, c."""
-    for letter, ax in zip(string.ascii_lowercase, axes, strict=False):
-        ax.set_title(lettered(letter, ax.get_title(loc="left")), loc="left")
+    for place, ax in zip(range(len(string.ascii_lowercase)), axes, strict=False):
+        ax.set_title(lettered(place, ax.get_title(loc="left")), loc="left")
 
 
-def lettered(letter: str, title: str) -> str:
+def lettered(place: int, title: str) -> str:
     """The title of a panel with its letter, which is bold."""
-    return rf"$\bf{{{letter}}}$  {title}"
+    return rf"$\bf{{{string.ascii_lowercase[place]}}}$  {title}"
 
 
 def correlation(
