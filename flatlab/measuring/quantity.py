@@ -226,8 +226,8 @@ class Measured:
         values = self.values.copy()
         for name, value in values.items():
             if not name.endswith(FACTS):
-                none = 0.0 if name.endswith(("finite", "converged")) else np.nan
-                values[name] = np.full_like(value, none)
+                nothing = name == "finite" or name.endswith("converged")
+                values[name] = value * (0.0 if nothing else np.nan)
         return replace(self, values=values)
 
 
