@@ -181,13 +181,22 @@ class Networks:
     @functools.cached_property
     def data(self) -> xr.Dataset:
         """Their part of the table, without checkpoints and sample sets."""
+        return self._at_time.isel(run=self._places)
+
+    @property
+    def _places(self) -> NDArray[np.int_]:
+        return np.flatnonzero(self.chosen[counted(self.table)])
+
+    @property
+    def _at_time(self) -> xr.Dataset:
+        """All networks of the table that count, of which one column is read faster than a part."""
         key = self.time, self.samples, self.transformation
         if key not in self.times:
             try:
                 self.times[key] = at_time(self.table, *key)
             except UnknownColumn as missing:
                 raise NotEligible(f"{self.key} {missing}", missing.hint) from None
-        return self.times[key].isel(run=np.flatnonzero(self.chosen[counted(self.table)]))
+        return self.times[key]
 
     @property
     def runs(self) -> xr.Dataset:
@@ -208,13 +217,14 @@ class Networks:
     def values(self, name: str) -> Array:
         """A column, whether it has converged or not, for figures."""
         try:
-            return Column.of(name).values(self.data)
+            return Column.of(name).values(self._at_time)[self._places]
         except UnknownColumn as missing:
             raise NotEligible(f"{self.key} {missing}", missing.hint) from None
 
     def labels(self, name: str) -> NDArray[Any]:
         """A hyper-parameter, whose values may be words, or a column: (networks)."""
-        return self.data[name].values if name in self.data.coords else self.values(name)
+        coordinates = self._at_time.coords
+        return coordinates[name].values[self._places] if name in coordinates else self.values(name)
 
     # ---- words
 
@@ -236,7 +246,7 @@ class Networks:
 
     def _ordered(self, names: Iterable[str]) -> list[str]:
         """Names of columns, each once, in the order of the table: sums do not depend on a claim."""
-        order = {str(name): place for place, name in enumerate(self.data.data_vars)}
+        order = {str(name): place for place, name in enumerate(self._at_time.data_vars)}
         columns = {name: Column.of(name) for name in names}
         return sorted(
             columns,
@@ -335,7 +345,7 @@ class Networks:
         Correlated together with what a figure shows they make the last digit of a number
         independent of what else is shown.
         """
-        return {name: name for name in one_per_run(self.data)}
+        return {name: name for name in one_per_run(self._at_time)}
 
     def drawn_correlations(self, columns: Mapping[str, str]) -> Correlations:
         """For figures: as `correlations`, however few networks, whatever has converged.
@@ -344,8 +354,8 @@ class Networks:
         """
         grid = "setting" in self.table.coords
         values = {name: self.values(column) for name, column in columns.items()}
-        labels = [str(label) for label in self.data["setting" if grid else "family"].values]
-        loss = self.data["train_loss"].values if "train_loss" in self.data and grid else None
+        labels = [str(label) for label in self.labels("setting" if grid else "family")]
+        loss = self.values("train_loss") if "train_loss" in self._at_time and grid else None
         return Correlations(values, labels, loss, None if grid else labels)
 
     def correlation_matrices(self, columns: Mapping[str, str]) -> xr.Dataset:
@@ -391,7 +401,7 @@ class Networks:
         if among == "settings":
             what = f"networks ({in_words(self.selection) or 'in all'})"
             require(count, self.key, what, "", "a rank correlation", FEWEST_FOR_RANKS)
-            settings = [str(setting) for setting in self.data["setting"].values[finite]]
+            settings = [str(setting) for setting in self.labels("setting")[finite]]
         elif count < FEWEST_RANKED:
             return [undefined(label, f"{label}: {count} networks have both") for label in labels]
         ranks = Ranks(dict(zip(names, columns[:, finite], strict=True)), settings)
@@ -400,7 +410,7 @@ class Networks:
 
     def ranks(self, *names: str, pairs: Pairs | None = None) -> Ranks:
         """Rank correlations of columns over some pairs of networks: see `flatlab.stats.ranks`."""
-        settings = [str(setting) for setting in self.data["setting"].values]
+        settings = [str(setting) for setting in self.labels("setting")]
         return Ranks({name: self.column(name) for name in names}, settings, pairs)
 
 

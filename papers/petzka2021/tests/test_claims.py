@@ -337,8 +337,7 @@ def test_figures_show_the_numbers_that_the_claims_compare():
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize("kept", [60, 1, 0])
-def test_the_figures_are_drawn_of_any_number_of_networks(kept, monkeypatch):
-    monkeypatch.setattr(figures, "FORMATS", ("svg",))
+def test_the_figures_are_drawn_of_any_number_of_networks(kept):
     some = minima()
     some["diverged"][kept:] = True
     some.attrs |= {"data": "digits", "extent": f"{kept} networks", "stands_in_for": ""}
