@@ -94,8 +94,11 @@ LOCAL_IMAGES = ("image-folder", "cifar10-jpeg")
 
 @functools.cache
 def syntax(path: Path) -> ast.Module:
-    """The syntax tree of a file of the package, parsed once in a process."""
-    return ast.parse(path.read_bytes())
+    """The syntax tree of a file of the package, read once in a process."""
+    return _parsed(path.read_bytes())
+
+
+_parsed = functools.cache(ast.parse)  # of a file that is read anew, and says the same: once
 
 
 @functools.cache

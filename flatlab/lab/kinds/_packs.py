@@ -210,6 +210,7 @@ class Pack(Strict, frozen=True):
         return size * self.network.options.parameters(shape, outputs) * len(self.seeds)
 
 
+@functools.cache  # commands and tests plan the same files several times
 def packs_of(source: Source) -> dict[str, Pack]:
     """All packs of a grid's file, by key; raise `PlanError` with the file and the key."""
     packs: dict[str, Pack] = {}
