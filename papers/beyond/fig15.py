@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from flatlab.lab.figures.labels import headings
 from flatlab.lab.figures.render import Settings
@@ -24,9 +25,10 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     for experiment, table in tables.tables.items():
         runs = through_training(table).sel(samples="train")
         for measure, (panel, value, bound) in MEASURES.items():
-            ratio = Column.of(bound).array(runs) - Column.of(value).array(runs)
+            ratios = Column.of(bound).values(runs) - Column.of(value).values(runs)
+            ratio = xr.DataArray(ratios, {"run": runs["run"], "checkpoint": runs["checkpoint"]})
             ratio = ratio.where(np.isfinite(ratio) & (ratio["checkpoint"] > 0))
-            ratio = ratio.dropna("checkpoint", how="all").transpose("run", "checkpoint")
+            ratio = ratio.dropna("checkpoint", how="all")
             low, median, high = ratio.quantile([0.25, 0.5, 0.75], "run").values
             rows: dict[str, object] = {"experiment": titles[experiment], "of": panel}
             rows |= {"measure": measure, "iteration": ratio["checkpoint"].values.astype(float)}

@@ -85,39 +85,35 @@ class Column:
         parts = labels.split(",") if labels is not None else []
         return cls(quantity, tuple(part.strip() for part in parts), function or "")
 
-    def array(self, table: xr.Dataset) -> xr.DataArray:
-        """The column in a table: (run) or (run, checkpoint). Raises `UnknownColumn`."""
+    def values(self, table: xr.Dataset) -> Array:
+        """The numbers: (runs), or (runs, checkpoints). Raises `UnknownColumn`."""
         if self.quantity not in table.variables:
             known = [*table.data_vars, *table.attrs.get("hyperparameters", [])]
             raise UnknownColumn("", self.quantity, known)
-        array = table[self.quantity]
-        dims = [str(dim) for dim in array.dims if dim not in ALONG_RUNS]
+        part = table.variables[self.quantity]  # an array would drag all coordinates along
+        dims = [str(dim) for dim in part.dims if dim not in ALONG_RUNS]
         labels = [*self.labels]
         if len(labels) < len(dims) and "layer" in dims:
             labels.insert(dims.index("layer"), "-1")
         if len(labels) > len(dims):
             raise UnknownColumn(f"labels in {self.quantity}", ", ".join(labels), dims)
         for place, dim in enumerate(dims):
-            array = _at_label(array, dim, labels[place] if place < len(labels) else "")
-        array = array.astype(float)
+            label = labels[place] if place < len(labels) else ""
+            part = part.isel({dim: _place(label, dim, table[dim].values)})
+        values: Array = part.transpose("run", ...).values.astype(float)
         if self.function:
             with np.errstate(invalid="ignore", divide="ignore"):
-                array = xr.apply_ufunc(FUNCTIONS[self.function], array, keep_attrs=True)
-        return array.transpose("run", ...)
-
-    def values(self, table: xr.Dataset) -> Array:
-        """The numbers: (runs), or (runs, checkpoints)."""
-        values: Array = self.array(table).values
+                return FUNCTIONS[self.function](values)
         return values
 
 
-def _at_label(array: xr.DataArray, dim: str, label: str) -> xr.DataArray:
-    """The part of an array with a label of a dimension or, where no label matches, at a place."""
-    known = [*map(str, array[dim].values)]
+def _place(label: str, dim: str, labels: NDArray[Any]) -> int:
+    """The place of a label in a dimension or, where no label matches, the place that it says."""
+    known = [*map(str, labels)]
     if label in known:
-        return array.isel({dim: known.index(label)})
+        return known.index(label)
     if re.fullmatch(r"-?\d+", label) and -len(known) <= int(label) < len(known):
-        return array.isel({dim: int(label)})
+        return int(label)
     raise UnknownColumn(dim, label, known)
 
 

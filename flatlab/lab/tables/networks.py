@@ -32,9 +32,9 @@ from flatlab.lab.tables.eligibility import (
 )
 from flatlab.lab.tables.selection import UNCHANGED, counts, one_per_run, through_training
 from flatlab.stats.correlation import KINDS, Correlations, Kind
-from flatlab.stats.estimate import Array, Estimate, over_seeds, undefined
+from flatlab.stats.estimate import Array, Estimate, over_seeds, strata_of, undefined
 from flatlab.stats.ranks import Pairs, Ranks
-from flatlab.stats.trends import difference, mean
+from flatlab.stats.trends import contrast, difference, mean
 from flatlab.stats.verdict import LEVEL
 
 Mask = NDArray[np.bool_]
@@ -181,13 +181,22 @@ class Networks:
     @functools.cached_property
     def data(self) -> xr.Dataset:
         """Their part of the table, without checkpoints and sample sets."""
+        return self._at_time.isel(run=self._places)
+
+    @property
+    def _places(self) -> NDArray[np.int_]:
+        return np.flatnonzero(self.chosen[counted(self.table)])
+
+    @property
+    def _at_time(self) -> xr.Dataset:
+        """All networks of the table that count, of which one column is read faster than a part."""
         key = self.time, self.samples, self.transformation
         if key not in self.times:
             try:
                 self.times[key] = at_time(self.table, *key)
             except UnknownColumn as missing:
                 raise NotEligible(f"{self.key} {missing}", missing.hint) from None
-        return self.times[key].isel(run=np.flatnonzero(self.chosen[counted(self.table)]))
+        return self.times[key]
 
     @property
     def runs(self) -> xr.Dataset:
@@ -208,13 +217,14 @@ class Networks:
     def values(self, name: str) -> Array:
         """A column, whether it has converged or not, for figures."""
         try:
-            return Column.of(name).values(self.data)
+            return Column.of(name).values(self._at_time)[self._places]
         except UnknownColumn as missing:
             raise NotEligible(f"{self.key} {missing}", missing.hint) from None
 
     def labels(self, name: str) -> NDArray[Any]:
         """A hyper-parameter, whose values may be words, or a column: (networks)."""
-        return self.data[name].values if name in self.data.coords else self.values(name)
+        coordinates = self._at_time.coords
+        return coordinates[name].values[self._places] if name in coordinates else self.values(name)
 
     # ---- words
 
@@ -236,7 +246,7 @@ class Networks:
 
     def _ordered(self, names: Iterable[str]) -> list[str]:
         """Names of columns, each once, in the order of the table: sums do not depend on a claim."""
-        order = {str(name): place for place, name in enumerate(self.data.data_vars)}
+        order = {str(name): place for place, name in enumerate(self._at_time.data_vars)}
         columns = {name: Column.of(name) for name in names}
         return sorted(
             columns,
@@ -265,6 +275,17 @@ class Networks:
         """The mean of a column over the networks."""
         label = f"{self.word(name)}; {self.context}"
         return estimate(label, lambda: over_seeds(label, mean, self.seeds(name)))
+
+    def mean_of(self, name: str, values: Array) -> Estimate:
+        """The mean of a number of each network; settings are fixed, and their seeds vary by chance.
+
+        name: what it is called.  values: (networks), of which only those that are finite count.
+        """
+        finite = np.isfinite(values)
+        require(int(finite.sum()), self.key, f"networks with {name}")
+        strata = strata_of(self.data["setting"].values[finite])
+        groups = [values[finite][strata == stratum] for stratum in np.unique(strata)]
+        return contrast(name, groups, [len(group) / finite.sum() for group in groups])
 
     def minus(self, other: Self, name: str) -> Estimate:
         """How much larger the mean of a column is than over other networks."""
@@ -324,7 +345,7 @@ class Networks:
         Correlated together with what a figure shows they make the last digit of a number
         independent of what else is shown.
         """
-        return {name: name for name in one_per_run(self.data)}
+        return {name: name for name in one_per_run(self._at_time)}
 
     def drawn_correlations(self, columns: Mapping[str, str]) -> Correlations:
         """For figures: as `correlations`, however few networks, whatever has converged.
@@ -333,8 +354,8 @@ class Networks:
         """
         grid = "setting" in self.table.coords
         values = {name: self.values(column) for name, column in columns.items()}
-        labels = [str(label) for label in self.data["setting" if grid else "family"].values]
-        loss = self.data["train_loss"].values if "train_loss" in self.data and grid else None
+        labels = [str(label) for label in self.labels("setting" if grid else "family")]
+        loss = self.values("train_loss") if "train_loss" in self._at_time and grid else None
         return Correlations(values, labels, loss, None if grid else labels)
 
     def correlation_matrices(self, columns: Mapping[str, str]) -> xr.Dataset:
@@ -380,7 +401,7 @@ class Networks:
         if among == "settings":
             what = f"networks ({in_words(self.selection) or 'in all'})"
             require(count, self.key, what, "", "a rank correlation", FEWEST_FOR_RANKS)
-            settings = [str(setting) for setting in self.data["setting"].values[finite]]
+            settings = [str(setting) for setting in self.labels("setting")[finite]]
         elif count < FEWEST_RANKED:
             return [undefined(label, f"{label}: {count} networks have both") for label in labels]
         ranks = Ranks(dict(zip(names, columns[:, finite], strict=True)), settings)
@@ -389,7 +410,7 @@ class Networks:
 
     def ranks(self, *names: str, pairs: Pairs | None = None) -> Ranks:
         """Rank correlations of columns over some pairs of networks: see `flatlab.stats.ranks`."""
-        settings = [str(setting) for setting in self.data["setting"].values]
+        settings = [str(setting) for setting in self.labels("setting")]
         return Ranks({name: self.column(name) for name in names}, settings, pairs)
 
 

@@ -106,12 +106,14 @@ def of_samples(table: xr.Dataset, samples: str) -> xr.Dataset:
 
 def has_values(table: xr.Dataset) -> xr.DataArray:
     """Whether a run has any value at a checkpoint: (run, checkpoint)."""
+    both = ("run", "checkpoint")
     parts = [
-        array.notnull().any([dim for dim in array.dims if dim not in ("run", "checkpoint")])
-        for array in table.data_vars.values()
-        if {"run", "checkpoint"} <= {*array.dims}
+        each.notnull().any([dim for dim in each.dims if dim not in both]).transpose(*both)
+        for each in (table.variables[name] for name in table.data_vars)
+        if {*both} <= {*each.dims}
     ]
-    return functools.reduce(operator.or_, parts).transpose("run", "checkpoint")
+    found = functools.reduce(operator.or_, parts)
+    return table.assign_coords(found=found)["found"].reset_coords(drop=True)
 
 
 def interpolation_begins(train_loss: xr.DataArray) -> float:

@@ -161,7 +161,7 @@ def test_a_difference_from_all_networks_is_as_wide_as_if_each_were_left_out_of_b
     "figure", ["fig5", "fig6", *(pytest.param(t, marks=pytest.mark.long) for t in RECIPES)]
 )
 def test_without_sharpness_or_a_test_set_no_claim_is_run(figure):
-    table = recipes()
+    table = recipes(each=26)
     for lacking, missing in (
         (table.drop_vars("sharpness_at_radius"), "has no sharpness_at_radius"),
         (table.sel(test_set=["corrupted"]), "has no test_set test"),

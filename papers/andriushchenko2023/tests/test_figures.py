@@ -88,8 +88,7 @@ def test_the_lines_of_figure_1_are_means_of_the_runs_that_did_not_diverge():
 
 @pytest.mark.more
 @pytest.mark.parametrize(("figure", "make"), [("fig1", linear), ("fig7", diagonal)])
-def test_each_figure_is_made_and_also_of_no_network_at_all(figure, make, monkeypatch):
-    monkeypatch.setattr(render, "FORMATS", ("svg",))
+def test_each_figure_is_made_and_also_of_no_network_at_all(figure, make):
     table = make()
     files = render.make(SETTINGS[figure], {table.attrs["experiment"]: table})
     assert len(pd.read_csv(io.BytesIO(files["csv"]))) > 100
@@ -102,8 +101,7 @@ def test_each_figure_is_made_and_also_of_no_network_at_all(figure, make, monkeyp
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize("figure", ["fig5", "table3"])
-def test_each_figure_is_drawn_with_the_networks_that_fit(figure, monkeypatch):
-    monkeypatch.setattr(render, "FORMATS", ("svg",))
+def test_each_figure_is_drawn_with_the_networks_that_fit(figure):
     settings, table = SETTINGS[figure], recipes(augmented_error=18.0, each=26)
     both = {RESNETS: table, VITS: table.assign_attrs(name=VITS, experiment=VITS)}
     files = render.make(settings, {key: both[key] for key in settings["experiments"]})
@@ -134,8 +132,7 @@ def expected_tau(row, table):
 @pytest.mark.parametrize(
     "key", [pytest.param(key, marks=[pytest.mark.long] * (key not in QUICK)) for key in RELEASED]
 )
-def test_every_tau_in_the_csv_is_that_of_scipy(key, monkeypatch):
-    monkeypatch.setattr(render, "FORMATS", ("svg",))
+def test_every_tau_in_the_csv_is_that_of_scipy(key):
     tables = {name: TABLES[name] for name in SETTINGS[key]["experiments"]}
     files = render.make(SETTINGS[key], tables)
     assert "stand in for the" in files["txt"].decode()

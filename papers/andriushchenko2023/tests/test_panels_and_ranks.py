@@ -252,7 +252,8 @@ def test_several_experiments_have_their_names_above_their_rows():
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize("declared", [PANELS, RANKS])
-def test_without_a_network_within_the_limit_there_is_still_a_figure(declared):
+def test_without_a_network_within_the_limit_there_is_still_a_figure(declared, monkeypatch):
+    monkeypatch.setattr(plotting, "FORMATS", ("png",))
     figure = settings(declared, at_most={"train_error": -1.0})
     files = plotting.make(figure, {KEY: table()})
     with Image.open(io.BytesIO(files["png"])) as picture:

@@ -280,8 +280,7 @@ def shown(few, made):
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize("key", SETTINGS)
-def test_the_picture_is_as_wide_as_a_page_and_nothing_is_too_small(key, shown, monkeypatch):
-    monkeypatch.setattr(figures, "FORMATS", ("svg",))
+def test_the_picture_is_as_wide_as_a_page_and_nothing_is_too_small(key, shown):
     settings, (tables, none) = SETTINGS[key], shown[key]
     frame = figures.frame_of(settings, tables)
     frame = pd.read_csv(io.StringIO(frame.to_csv(index=False)))

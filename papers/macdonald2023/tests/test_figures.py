@@ -121,8 +121,8 @@ def test_a_figure_without_any_network_says_so():
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize("figure", ["fig32", *TABLES.values()])
-def test_each_is_made_from_its_grids_in_every_format(figure):
+def test_each_is_made_from_its_grids(figure):
     settings = settings_of(figure)
     files = figures.make(settings, {key: tables()[key] for key in settings["experiments"]})
-    assert set(files) == {"csv", "pdf", "svg", "png", "txt"}
+    assert set(files) == {"csv", "svg", "txt"}
     assert len(pd.read_csv(io.BytesIO(files["csv"]))) > 5

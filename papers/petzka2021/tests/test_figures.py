@@ -35,8 +35,7 @@ def tables():
 
 
 @pytest.mark.parametrize("figure", TARGETS, ids=lambda figure: figure.target)
-def test_a_figure_of_simulations_is_made_and_its_csv_holds_its_frame(figure, tables, monkeypatch):
-    monkeypatch.setattr(render, "FORMATS", ("svg",))
+def test_a_figure_of_simulations_is_made_and_its_csv_holds_its_frame(figure, tables):
     shown = {key: tables[key] for key in figure.experiments}
     files = figures.make(figure.settings, shown)
     assert files == figures.make(figure.settings, shown)
