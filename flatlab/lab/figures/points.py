@@ -57,8 +57,9 @@ class Panel(NamedTuple):
         numbers = {rf"$\{self.kind}$ =": self.numbers[[self.kind, "low", "high"]], **self.others}
         lines = []
         for name, (rho, *ends) in numbers.items():
-            interval = f"[{', '.join(map(two_digits, ends))}]" if ends else ""
-            lines += [f"{name} {two_digits(rho)} {interval}".rstrip()] * (rho == rho)
+            interval = f" [{', '.join(map(two_digits, ends))}]" if ends else ""
+            if rho == rho:
+                lines.append(f"{name} {two_digits(rho)}{interval}")
         return "\n".join(lines)
 
 
