@@ -29,7 +29,6 @@ from flatlab.inputs.losses import loss_for
 from flatlab.losses._base import Loss
 from flatlab.measuring.quantity import SampleSet
 
-
 WRAPPERS = nn.DataParallel, nn.parallel.DistributedDataParallel, torch.optim.swa_utils.AveragedModel
 
 

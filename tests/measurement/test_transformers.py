@@ -17,7 +17,14 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
 SMALL = {
     **{"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8},
     **{"vocab_size": 9, "max_position_embeddings": 5, "num_labels": 3, "pad_token_id": 0},
-    **{"bos_token_id": 1, "eos_token_id": 1, "d_kv": 4, "d_ff": 8, "image_size": 8, "patch_size": 4},
+    **{
+        "bos_token_id": 1,
+        "eos_token_id": 1,
+        "d_kv": 4,
+        "d_ff": 8,
+        "image_size": 8,
+        "patch_size": 4,
+    },
     **dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout_rate"), 0.0),
     **dict.fromkeys(("attn_pdrop", "embd_pdrop", "resid_pdrop", "summary_first_dropout"), 0.0),
     **dict.fromkeys(("classifier_dropout", "attention_dropout"), 0.0),
