@@ -300,14 +300,3 @@ def test_layers_of_other_kinds_leave_the_rest(build, layers):
     report = flatlab.measure(model, x)
     assert report.sharpness_per_sample.values == pytest.approx(sharpness(model, x), rel=1e-12)
     assert report.layer.values.tolist() == layers
-
-
-@pytest.mark.more
-def test_many_outputs_are_measured_in_bounded_memory():
-    """400 outputs of 7 hidden units: only the Jacobians are held, for a few samples at a time."""
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 400)).double()
-    x = inputs(3, 5)
-    report = flatlab.measure(model, x, costly=())
-    assert report.g == pytest.approx((frobenius(model, x) ** 2).mean(), rel=1e-12)
-    assert (report.samples_rank_deficient == 3) & (report.local_dimension <= 5)
