@@ -103,6 +103,7 @@ def draw_matrix(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     matrices = {kind: frame[frame["row"] == kind].set_index("name")[names] for kind in rows}
     axes = fig.subplots(len(names), len(names), squeeze=False, gridspec_kw={"wspace": 0.05})
     fig.get_layout_engine().set(w_pad=0.01, h_pad=0.01, hspace=0.02, wspace=0.02)
+    few: dict[str, Any] = {"nbins": 2, "steps": [1, 2, 5, 10]}
     for (i, j), ax in np.ndenumerate(axes):
         x, y = names[j], names[i]
         ax.tick_params(width=0.4, length=1.5, pad=1)
@@ -116,9 +117,9 @@ def draw_matrix(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
                 ax.spines[:].set(linewidth=1.6, color="0.1", zorder=5)
         else:
             style.points_of_settings(ax, runs, x, y, size=2)
-            ax.locator_params("y", nbins=2)
+            ax.locator_params("y", **few)
         if i >= j:
-            ax.locator_params("x", nbins=2)
+            ax.locator_params("x", **few)
             ax.xaxis.set_major_formatter("{x:g}")
     for i, name in enumerate(names):
         # at a fixed distance, so that the labels line up
