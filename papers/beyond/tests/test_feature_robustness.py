@@ -1,7 +1,5 @@
 """Feature robustness and representativeness: perturbed features, relative flatness (petzka2021)."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 import torch
@@ -24,23 +22,32 @@ def measured(model, inputs, targets, loss="half-mse", **options):
     return flatlab.measure(model, inputs, targets, **how)
 
 
-def loss_with(model, name, change, inputs, targets, loss):
-    """The losses of samples where the features of a layer are changed by a function."""
+def losses_with(model, name, change, inputs, targets, loss):
+    """The mean losses where the features of a layer are changed by a function: (changes).
+
+    change: of features (samples, m), to (changes, samples, m).
+    """
+    features = []
     layer = model.get_submodule(name)
-    handle = layer.register_forward_pre_hook(lambda _, given: (change(given[0]),))
-    outputs = model(inputs).detach()
-    handle.remove()
-    return loss_of(LOSSES[loss]).values(outputs, targets).numpy()
+    with layer.register_forward_pre_hook(lambda _, given: features.append(given[0].detach())):
+        model(inputs)
+    changed = change(features[0])
+    count = len(changed)
+    again = inputs.repeat(count, *[1] * (inputs.ndim - 1))
+    with layer.register_forward_pre_hook(lambda _, given: (changed.flatten(0, 1),)):
+        outputs = model(again).detach()
+    values = loss_of(LOSSES[loss]).values(outputs, torch.cat([targets] * count))
+    return values.unflatten(0, (count, -1)).mean(1).numpy()
 
 
-def turned(phi, a):
-    """(1 + A) phi."""
-    return phi + phi @ a.T
+def turned(matrices):
+    """Features phi to (1 + A) phi and (1 - A) phi, of matrices A (changes, m, m)."""
+    return lambda phi: torch.cat([phi + phi @ matrices.mT, phi - phi @ matrices.mT])
 
 
-def orthogonal(generator, width):
-    q, r = np.linalg.qr(generator.standard_normal((width, width)))
-    return torch.from_numpy(q * np.sign(np.diag(r)))
+def orthogonal(generator, count, width):
+    q, r = np.linalg.qr(generator.standard_normal((count, width, width)))
+    return torch.from_numpy(q * np.sign(np.einsum("kii->ki", r))[:, None])
 
 
 @pytest.mark.first(1)
@@ -55,13 +62,9 @@ def test_it_is_the_change_of_the_loss_with_perturbed_features(name, loss):
     before = float(total_loss(model, inputs, targets, loss)({}).detach())
     generator = np.random.default_rng(7)
     for layer in LINEAR[name]:
-        width = model.get_submodule(layer).in_features
-        values = []
-        for _ in range(150):
-            a = 0.2 * orthogonal(generator, width)
-            changes = [partial(turned, a=matrix) for matrix in (a, -a)]
-            both = [loss_with(model, layer, each, inputs, targets, loss) for each in changes]
-            values.append(np.mean(both) - before)
+        changes = turned(0.2 * orthogonal(generator, 150, model.get_submodule(layer).in_features))
+        both = losses_with(model, layer, changes, inputs, targets, loss)
+        values = both.reshape(2, 150).mean(0) - before
         stated = found.feature_robustness_error.sel(layer=layer)[0]
         error = np.hypot(np.std(values, ddof=1) / 150**0.5, stated)
         difference = found.feature_robustness.sel(layer=layer)[0] - np.mean(values)
@@ -132,12 +135,12 @@ def report(model, inputs, targets, loss="half-mse", **options):
 
 
 def in_the_ball(generator, count, width):
-    """Standard normal vectors in R^m within the unit ball, one after the other: (count, m)."""
-    kept = np.empty((0, width))
-    while len(kept) < count:
-        drawn = generator.standard_normal((100_000, width))
-        kept = np.concatenate([kept, drawn[(drawn**2).sum(1) < 1]])
-    return kept[:count]
+    """Normal vectors in R^m within the unit ball: uniform ones, kept as often as their density."""
+    drawn = generator.standard_normal((3 * count, width))
+    drawn *= (
+        generator.random((len(drawn), 1)) ** (1 / width) / np.linalg.norm(drawn, axis=1)[:, None]
+    )
+    return drawn[generator.random(len(drawn)) < np.exp(-(drawn**2).sum(1) / 2)][:count]
 
 
 @pytest.mark.first(1)
@@ -147,17 +150,16 @@ def test_the_nearby_loss_is_that_of_truncated_normal_features(name, loss):
     """Eq. 6 by rejection, in the space of the features."""
     model, inputs, labels = small(name)
     targets = targets_for(loss, labels)
-    found = report(model, inputs, targets, loss, representativeness_draws=300)
+    found = report(model, inputs, targets, loss, representativeness_draws=100)
     generator = np.random.default_rng(3)
     for layer in LINEAR[name]:
         width = model.get_submodule(layer).in_features
         draws = in_the_ball(generator, 200 * len(inputs), width).reshape(200, len(inputs), width)
 
-        def changed(phi, xi):
+        def changed(phi, xi=draws):
             return phi + DELTA * phi.norm(dim=1, keepdim=True) * torch.from_numpy(xi)
 
-        changes = [partial(changed, xi=xi) for xi in draws]
-        values = [loss_with(model, layer, c, inputs, targets, loss).mean() for c in changes]
+        values = losses_with(model, layer, changed, inputs, targets, loss)
         row = found.sel(layer=layer, delta_index="0")
         error = np.hypot(np.std(values) / 200**0.5, row.nearby_loss_error)
         assert abs(row.nearby_loss - np.mean(values)) < 4 * error, layer
@@ -171,7 +173,7 @@ def test_equation_5(loss):
     targets, other = targets_for(loss, labels), small("mlp-tanh", seed=5)[1]
     settings = settings_of(
         "representativeness",
-        {**OPTIONS, "representativeness_draws": 200},
+        {**OPTIONS, "representativeness_draws": 100},
         loss_of(LOSSES[loss]),
         held_out=SampleSet(other, targets, labels),
     )
@@ -184,12 +186,11 @@ def test_equation_5(loss):
     for place, layer in enumerate(LINEAR["mlp-tanh"]):
         width = model.get_submodule(layer).in_features
         lengths = np.linalg.norm(in_the_ball(generator, 300, width), axis=1)
-        robustness = []
-        for length in lengths:
-            a = DELTA * length * orthogonal(generator, width)
-            changes = [partial(turned, a=matrix) for matrix in (a, -a)]
-            moved = [loss_with(model, layer, each, inputs, targets, loss) for each in changes]
-            robustness.append(np.mean(moved) - empirical)
+        matrices = torch.from_numpy(DELTA * lengths)[:, None, None] * orthogonal(
+            generator, 300, width
+        )
+        moved = losses_with(model, layer, turned(matrices), inputs, targets, loss)
+        robustness = moved.reshape(2, 300).mean(0) - empirical
         error = np.hypot(np.std(robustness) / 300**0.5, found.values["nearby_loss_error"][place])
         sum_ = found.values["representativeness"][place] + np.mean(robustness)
         assert abs(sum_ - (risk - empirical)) < 4 * error, layer
