@@ -159,7 +159,7 @@ def _correlation(ax: Any, numbers: dict[str, float]) -> None:
 
 
 def _histogram(ax: Any, runs: pd.DataFrame, name: str) -> None:
-    """Counts by setting, one above the other; a quantity that hardly varies says so."""
+    """Counts by setting, one above the other."""
     ax.set_yticks([])
     values = runs[name]
     finite = runs[np.isfinite(values)]
@@ -171,7 +171,3 @@ def _histogram(ax: Any, runs: pd.DataFrame, name: str) -> None:
     options = {"stacked": True, "edgecolor": "white", "linewidth": 0.3}
     counts, *_ = ax.hist(parts, bins, color=[look.color for look in looks.values()], **options)
     ax.set_ylim(0, 1.3 * np.max(counts))
-    most = finite[name].value_counts()
-    if most.iloc[0] > 0.8 * len(finite):
-        text = f"{most.iloc[0]} of {len(finite)}\nare {most.index[0]:g}"
-        ax.text(0.95, 0.95, text, transform=ax.transAxes, ha="right", va="top", fontsize=6)
