@@ -26,7 +26,8 @@ PALETTES = {
 for looks in (style.SETTINGS, style.SAMPLES, style.BOUNDS):
     PALETTES[", ".join(looks)] = [look.color for look in looks.values()]
 TEXTS = {figure.target: str(figure.settings) for figure in FIGURES}
-TEXTS |= {str(path): path.read_text() for path in Path(ROOT).glob("papers/*/fig[0-9]*.py")}
+MODULES = Path(ROOT).glob("papers/*/fig[0-9]*.py")
+TEXTS |= {f"{path.parent.name} {path.stem}": path.read_text() for path in MODULES}
 COLORS = {name: {*re.findall("#[0-9a-f]{6}", text)} for name, text in TEXTS.items()}
 PALETTES |= {name: colors for name, colors in COLORS.items() if colors}
 SEEN = {
