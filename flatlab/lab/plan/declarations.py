@@ -320,11 +320,11 @@ class Points(Declaration, frozen=True, kw_only=True):
     logarithmic: "x", "y" or both.
     equal: panels in which a line marks equal numbers.
     counted: columns of numbers of networks that are not shown, with words for them.
-    shared: whether all panels share one vertical axis.
+    shared: whether panels of the same vertical title share the axis with the one before.
     across: panels side by side; all if None.
     lines: whether each level of the first of `groups` has its line of least squares.
     subset: a name and the columns with the correlation of a part of the networks and its interval,
-        which the place after the last panel compares.
+        which the place after the last panel compares, or else is printed above each panel.
     """
 
     DRAWN_BY = "points"
