@@ -2,6 +2,8 @@
 
 quantities: KEY  the measures of a family with an example; measures: all of them, to be searched
 commands         the help of every command; keys: that of the keys of experiments
+
+Links to the scripts of tutorials, which a clone has, become links to their pages.
 """
 
 import html
@@ -30,6 +32,7 @@ SIGNS = {
     },
 }
 MARK = re.compile(r"<!-- (quantities|measures|commands|keys)(?:: (\S+))? -->")
+TUTORIAL = re.compile(r"\]\((tutorials/plot_\w+)\.py\)")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -39,6 +42,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 def written(page: str) -> str:
     """A page with what its marks stand for."""
+    page = TUTORIAL.sub(r"](generated/\1.rst)", page)
     return MARK.sub(lambda mark: globals()[mark[1]](*([mark[2]] if mark[2] else [])), page)
 
 

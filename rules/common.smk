@@ -31,6 +31,20 @@ def exit_on_plan_error(function):
     return checked
 
 
+def once(function):
+    """The same function of wildcards, asked once a job: for its inputs, params and resources."""
+    known = {}
+
+    @functools.wraps(function)
+    def remembered(wildcards):
+        key = (*wildcards.items(),)
+        if key not in known:
+            known[key] = function(wildcards)
+        return known[key]
+
+    return remembered
+
+
 plan.set_job_environment(str(HOME))
 exit_on_plan_error(plan.require_writable_snakemake_folder)()
 PLAN = exit_on_plan_error(plan.Plan)(config, "config.yaml (or --config)")
@@ -46,6 +60,7 @@ def experiment_of(wildcards):
     return PLAN.experiment(wildcards.experiment, wildcards.scale)
 
 
+@once
 @exit_on_plan_error
 def training(wildcards):
     stage = experiment_of(wildcards).training(wildcards.pack)
@@ -54,11 +69,13 @@ def training(wildcards):
     return stage
 
 
+@once
 @exit_on_plan_error
 def measuring(wildcards):
     return experiment_of(wildcards).measuring(wildcards.pack, wildcards.family)
 
 
+@once
 @exit_on_plan_error
 def tabulating(wildcards):
     experiment = experiment_of(wildcards)

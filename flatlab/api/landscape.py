@@ -173,7 +173,8 @@ def barriers(
         excess = values - ((1 - share) * values[0] + share * values[-1])
         top = int(excess.argmax())
         height[a, b] = height[b, a] = excess[top]
-        place[a, b], place[b, a] = share[top], 1 - share[top]
+        if not np.isnan(excess[top]):
+            place[a, b], place[b, a] = share[top], 1 - share[top]
     dims, names = ("network", "other"), as_strings([str(n) for n in range(count)])
     variables = {
         "barrier": (dims, height, {"long_name": "largest excess of the loss", "units": "loss"}),

@@ -44,6 +44,11 @@ def imported(folder: str, key: str) -> ModuleType:
 
 def path_of(folder: str, key: str) -> Path:
     """The file that defines a key; of a family with parts, that of the whole."""
+    return _path(folder, key, *studies().values())
+
+
+@functools.cache  # planning asks thousands of times
+def _path(folder: str, key: str, *_of_studies: Path) -> Path:
     name = key.replace("-", "_")
     ours = package_folder(folder) / f"{name}.py"
     theirs = (place / f"{name}.py" for place in study_folders(folder))
@@ -89,8 +94,11 @@ LOCAL_IMAGES = ("image-folder", "cifar10-jpeg")
 
 @functools.cache
 def syntax(path: Path) -> ast.Module:
-    """The syntax tree of a file of the package, parsed once in a process."""
-    return ast.parse(path.read_bytes())
+    """The syntax tree of a file of the package, read once in a process."""
+    return _parsed(path.read_bytes())
+
+
+_parsed = functools.cache(ast.parse)  # of a file that is read anew, and says the same: once
 
 
 @functools.cache

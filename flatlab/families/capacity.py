@@ -12,7 +12,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -20,6 +19,7 @@ from torch.func import functional_call
 from flatlab.core.errors import MeasureError
 from flatlab.core.progress import ProgressBar
 from flatlab.core.schema import Strict, means
+from flatlab.derivatives.checks.isolation import is_finite
 from flatlab.derivatives.jacobians.norms import Norms, known, spectral_norm
 from flatlab.derivatives.per_sample.probe import run
 from flatlab.derivatives.second_order.hessian_products import Batches
@@ -129,7 +129,7 @@ class Options(Strict, frozen=True):
 
 
 def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measured:
-    """All quantities on one sample set; NaN everywhere if weights or outputs are not finite.
+    """All quantities on one sample set.
 
     Raises `MeasureError` where classes, targets or initial weights are needed but missing.
 
@@ -180,16 +180,15 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
         rows = outputs.unflatten(1, (*classes.shape[1:], -1))[classes >= 0]
         of_rows = margins(rows, classes[classes >= 0])
         values |= over_margin(values, float(of_rows.quantile(PERCENTILE)))
-    finite = findings.finite and bool(outputs.isfinite().all())
+    finite = findings.finite and is_finite(outputs)
     if "pac-bayes" in wanted:
         classes = _classes(samples, outputs, "pac-bayes")
         batches = list(zip(samples.inputs.split(size), classes.split(size), strict=True))
         values |= _pac_bayes(
             model, batches if finite else [], float(values["squared_norm"]), settings
         )
-    if not finite:
-        values = {name: np.full(np.shape(value), np.nan) for name, value in values.items()}
-    return Measured(values, {"layer": findings.layers}, {"capacity_left_out": left_out})
+    notes = {"capacity_left_out": left_out}
+    return Measured(values, {"layer": findings.layers}, notes, finite)
 
 
 def weight_norms(model: nn.Module, layers: Sequence[str], norms: Norms) -> dict[str, Any]:

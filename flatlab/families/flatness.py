@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from flatlab.core.errors import MeasureError
 from flatlab.core.progress import ProgressBar
 from flatlab.core.schema import Key, Strict, closest, means
+from flatlab.derivatives.checks.isolation import is_finite
 from flatlab.derivatives.per_sample.memory import accuracy_of
 from flatlab.derivatives.per_sample.probe import Findings, run
 from flatlab.derivatives.second_order.layer_curvature import (
@@ -149,7 +150,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     if not chosen and "traces" not in options.flatness:
         why = "is called as a module and sees one vector per sample; flatness=[traces] needs none"
         raise MeasureError(f"relative flatness needs a linear layer that {why}")
-    features = _features(model, samples.inputs, chosen)
+    features, finite = _features(model, samples.inputs, chosen)
     scales = {name: _deviation(of_layer) for name, of_layer in features.items()}
     of_layers: dict[str, Mapping[str, Any]] = {
         "features": {name: of_layer.shape[1] for name, of_layer in features.items()},
@@ -184,7 +185,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
         for end, part in (("", traced.values), ("_error", traced.errors)):
             values |= {f"hessian_trace{end}": part[0], f"hessian_trace_per_layer{end}": part[1:]}
         notes |= {"hessian_probes": traced.probes, "hessian_traces_by": traced.way}
-    return Measured(values, {"layer": findings.layers}, notes)
+    return Measured(values, {"layer": findings.layers}, notes, finite)
 
 
 def _chosen(
@@ -205,8 +206,13 @@ def _chosen(
 
 
 @torch.no_grad()
-def _features(model: nn.Module, inputs: Tensor, names: Sequence[str]) -> dict[str, Tensor]:
-    """The inputs (samples, features) of layers that see one vector per sample."""
+def _features(
+    model: nn.Module, inputs: Tensor, names: Sequence[str]
+) -> tuple[dict[str, Tensor], bool]:
+    """The inputs (samples, features) of layers that see one vector per sample.
+
+    And whether all outputs are finite.
+    """
     features: dict[str, list[Tensor]] = {name: [] for name in names}
 
     def keep(name: str) -> Any:
@@ -214,12 +220,11 @@ def _features(model: nn.Module, inputs: Tensor, names: Sequence[str]) -> dict[st
 
     handles = [model.get_submodule(name).register_forward_pre_hook(keep(name)) for name in names]
     try:
-        for chunk in inputs.split(BATCH):
-            run(model, chunk)
+        finite = all([is_finite(run(model, chunk)) for chunk in inputs.split(BATCH)])
     finally:
         for handle in handles:
             handle.remove()
-    return {name: torch.cat(parts) for name, parts in features.items()}
+    return {name: torch.cat(parts) for name, parts in features.items()}, finite
 
 
 def _deviation(features: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from flatlab.core.progress import ProgressBar
 from flatlab.core.schema import Strict, means
 from flatlab.derivatives.checks.isolation import batch_norm
-from flatlab.derivatives.per_sample.memory import held_while
+from flatlab.derivatives.per_sample.memory import fitting
 from flatlab.derivatives.per_sample.probe import run
 from flatlab.derivatives.second_order.hessian_products import (
     Batches,
@@ -136,8 +136,7 @@ def batches_of(model: nn.Module, samples: SampleSet, settings: Settings) -> Batc
         size = len(inputs)
     elif settings.budget and not settings.batch_size and settings.difference_step is None:
         one = [(inputs[:1], targets[:1])]
-        held = held_while(lambda: hessian_product(model, one, settings.loss))
-        size = min(size, max(settings.budget // max(held, 1), 1))
+        size = fitting(lambda: hessian_product(model, one, settings.loss), settings.budget, size)
     return list(zip(inputs.split(size), targets.split(size), strict=True))
 
 

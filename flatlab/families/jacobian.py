@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from flatlab.core.errors import MeasureError
 from flatlab.core.progress import ProgressBar
 from flatlab.core.schema import Strict, means
+from flatlab.derivatives.checks.isolation import is_finite
 from flatlab.derivatives.jacobians.golub_kahan import samples_at_a_time
 from flatlab.derivatives.jacobians.norms import norms_of_layers, spectral_norm
 from flatlab.derivatives.per_sample.engine import derivatives
@@ -145,7 +146,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
         notes["derivatives_with_respect_to"] = (
             f"the output of the embedding {norms.findings.embedding!r}; a sample is a sequence"
         )
-    return Measured(values, {"layer": names}, notes)
+    return Measured(values, {"layer": names}, notes, is_finite(norms.outputs))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Evaluate a user's network: mean loss and accuracy."""
 
 from collections.abc import Callable, Mapping
+from math import isfinite, nan
 from typing import Any
 
 import torch
@@ -42,7 +43,7 @@ def ready_to_evaluate(
 def evaluate(
     ready: Ready, size: int, model: nn.Module, tick: Callable[[], None] = lambda: None
 ) -> dict[str, float]:
-    """The mean loss, and the accuracy where there are classes.
+    """The mean loss, and the accuracy where there are classes; NaN if the loss is not finite.
 
     size: samples at a time.
     model: that of `ready`, perhaps with other weights.
@@ -63,4 +64,5 @@ def evaluate(
             right += int((scores.argmax(-1) == labels).sum())
     if classes is None or outputs.shape[1] == 1:
         return {"loss": total}
-    return {"loss": total, "accuracy": right / int((classes >= 0).sum())}
+    share = right / int((classes >= 0).sum())
+    return {"loss": total, "accuracy": share if isfinite(total) else nan}

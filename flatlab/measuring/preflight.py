@@ -4,17 +4,22 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
+import torch
 from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError, first_line, is_device_failure, is_out_of_memory
 from flatlab.core.registry import imported
 from flatlab.derivatives.checks.derivative_check import DerivativeReport, Kind, check_derivatives
-from flatlab.derivatives.per_sample.probe import Findings
+from flatlab.derivatives.checks.isolation import batch_norm, is_finite
+from flatlab.derivatives.per_sample.memory import fitting
+from flatlab.derivatives.per_sample.probe import Findings, run
 from flatlab.derivatives.second_order.second_pass import recomposed
 from flatlab.measuring.quantity import Measured, SampleSet, Settings
 
 NOTES = ("derivatives", "derivatives_not_checked")
 """What a check says: see `check_derivatives`."""
+AT_A_TIME = 100
+"""Samples whose outputs are looked at."""
 
 Known = dict[tuple[str | None, str | None], dict[Kind, DerivativeReport]]
 """What is known of derivatives, by the mode of batch norm and the loss that an option names."""
@@ -38,8 +43,10 @@ def measure_family(
         and to which this adds; None: all is checked.
     findings: of `probe`, for all families on this network and these samples; empty at first.
 
-    Mode, randomness, mixing of samples, finiteness and derivatives are asked here, once, before a
-    family begins. Raises `MeasureError` where the network or its derivatives are refused.
+    Mode, randomness, mixing of samples and derivatives are asked here, once, before a family
+    begins. After it nothing is a number where weights, or outputs of any sample, are not finite:
+    derivatives may be, as those of a constant. Raises `MeasureError` where the network or its
+    derivatives are refused.
     """
     family, options = imported("metrics", name), settings.options
     named = getattr(options, "relative_flatness_loss", None)
@@ -64,13 +71,25 @@ def measure_family(
         how = replace(settings, difference_step=report.step, found=found)
         with recomposed(report.operations):
             result: Measured = family.measure(model, samples, how)
+            seen = result.finite or _outputs_finite(model, samples.inputs, mode, how)
+            result.finite = seen and all(map(is_finite, model.parameters()))
     except Exception as error:  # of whatever a network, or a loss, does
         known_of = isinstance(error, MeasureError | MemoryError) or is_device_failure(error)
         if known_of or is_out_of_memory(error):
             raise
         kind = "" if isinstance(error, NotImplementedError) else f"{type(error).__name__}: "
         raise MeasureError(f"{name}: {kind}{first_line(error)}") from error
+    if not result.finite:
+        result = result.without_numbers()
     return replace(result, notes=result.notes | report.notes)
+
+
+def _outputs_finite(model: nn.Module, inputs: Tensor, mode: str | None, how: Settings) -> bool:
+    """Whether the outputs of all samples are finite.  mode: of batch norm."""
+    size = len(inputs) if mode == "train" else how.batch_size
+    size = size or fitting(lambda: run(model, inputs[:1]), how.budget, AT_A_TIME)
+    with torch.no_grad(), batch_norm(model, mode):
+        return all(is_finite(run(model, x)) for x in inputs.split(size))
 
 
 def notes_of_many(name: str, measured: Iterable[Measured]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """What a family of quantities is given, and what it returns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +18,12 @@ from flatlab.derivatives.per_sample.probe import Findings, probe
 from flatlab.inputs.batches import of_samples
 from flatlab.inputs.loss_forms import OfFunction
 from flatlab.losses._base import Loss, loss_of
+
+FACTS = (
+    *("samples_measured", "shared", "layers_left_out", "features", "sharpness_radius"),
+    *("products", "iterations", "not_converged", "dropped"),
+)
+"""How names end of what is known of a network whose weights or outputs are not finite."""
 
 
 @dataclass(frozen=True)
@@ -197,17 +203,32 @@ class Measured:
     values: an array, tensor or number per quantity; they are stored as arrays of float64.
     coordinates: the names along their dimensions.
     notes: what a report says of the measurement.
+    finite: whether weights and the outputs of all samples are finite; of a family, whether it has
+        seen that outputs are.
     """
 
     values: dict[str, Any]
     coordinates: dict[str, list[str]] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
+    finite: bool = False
 
     def __post_init__(self) -> None:
         self.values = {
             name: np.asarray(value.cpu() if isinstance(value, Tensor) else value, np.float64)
             for name, value in self.values.items()
         }
+
+    def without_numbers(self) -> "Measured":
+        """With NaN in place of what weights or outputs that are not finite leave without meaning.
+
+        Counts stay; and nothing has converged, or is finite.
+        """
+        values = self.values.copy()
+        for name, value in values.items():
+            if not name.endswith(FACTS):
+                nothing = name == "finite" or name.endswith("converged")
+                values[name] = value * (0.0 if nothing else np.nan)
+        return replace(self, values=values)
 
 
 def only_layer(model: nn.Module) -> nn.Module | None:

@@ -4,7 +4,7 @@ import pandas as pd
 
 from flatlab.lab.figures.render import Settings
 from flatlab.lab.tables.networks import ResultTables
-from flatlab.papers.andriushchenko2023._networks import GRID, fitted, not_fitted
+from flatlab.papers.andriushchenko2023._networks import COLUMNS, GRID, fitted, not_fitted, that_fit
 from flatlab.papers.andriushchenko2023.sharpness_grid import tau_of
 
 PANELS = {
@@ -17,11 +17,16 @@ PANELS = {
 }
 """Abscissa and ordinate."""
 
+MORE = ("more", "more_low", "more_high")
+
 
 def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """Rows `run`: a network in a panel.  Rows `tau`: tau, low, high of a panel, over `networks`;
-    `not_fitted` is the number of those that did not reach the training loss.
+    `not_fitted` is the number of those that did not reach the training loss; `more`, by how much
+    Fisher's z of the rescaled trace exceeds that of the trace.
     """
+    pairs = [[COLUMNS[name] for name in PANELS[panel]] for panel in ("rescaled trace", "trace")]
+    ours, plain = that_fit(tables.table(GRID)).taus(*pairs, among="pool")
     networks = fitted(tables.table(GRID))
     networks["half_trace_balanced"] = networks["trace_balanced"] / 2
     parts = []
@@ -32,5 +37,7 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
         low, high = tau.interval()
         row = {"row": "tau", "panel": panel, "networks": tau.n, "tau": tau.value}
         row |= {"low": low, "high": high, "not_fitted": not_fitted(tables.table(GRID))}
+        if panel == "rescaled trace":
+            row |= dict(zip(MORE, [(ours - plain).value, *(ours - plain).interval()], strict=True))
         parts.append(pd.DataFrame([row]))
     return pd.concat(parts, ignore_index=True)

@@ -108,7 +108,7 @@ LINEAR = Lines(
     across=2,
     line="line",
     lines={
-        "0.1": (r"$\rho$ = 0.1", "#7fb9da", "o", "-"),
+        "0.1": (r"$\rho$ = 0.1", "#5fa2cc", "o", "-"),
         "0.25": (r"$\rho$ = 0.25", "#2b7bba", "s", "-"),
         "0.5": (r"$\rho$ = 0.5", "#08306b", "D", "-"),
         "normalized": (r"every $\rho$, logits normalized", "#d55e00", "", "--"),
@@ -137,12 +137,15 @@ DIAGONAL = Points(
     "dln-grid",
     panel="panel",
     panels={
-        "norm": (r"Tr($H$ rescaled)/2", r"$\|u \odot v\|_1$"),
-        "trace": (r"Tr $H$", TEST_LOSS),
-        "rescaled trace": (RESCALED, TEST_LOSS),
-        "both": (RESCALED, LARGEST),
-        "rescaled eigenvalue": (LARGEST, TEST_LOSS),
-        "printed": (r"Tr($H$ rescaled as printed)", TEST_LOSS),
+        name: (f"{x} (no unit)", f"{y} (no unit)")
+        for name, (x, y) in {
+            "norm": (r"Tr($H$ rescaled)/2", r"$\|u \odot v\|_1$"),
+            "trace": (r"Tr $H$", TEST_LOSS),
+            "rescaled trace": (RESCALED, TEST_LOSS),
+            "both": (RESCALED, LARGEST),
+            "rescaled eigenvalue": (LARGEST, TEST_LOSS),
+            "printed": (r"Tr($H$ rescaled as printed)", TEST_LOSS),
+        }.items()
     },
     y="y",
     correlation="tau",
@@ -151,12 +154,14 @@ DIAGONAL = Points(
     counted={"not_fitted": "more did not reach the training loss"},
     equal=("norm",),
     logarithmic=("x", "y"),
+    shared=True,
+    subset=("$z$ above (b)", "more", "more_low", "more_high"),
     across=3,
     title="sharpness and generalization of diagonal linear networks",
     caption=(
         "Each point is one network that fits a sparse regression, coloured by its "
         "initialization. τ is Kendall's, with its 95 % interval. In (c) the paper has a τ of "
-        "about 0.8; (f) is its printed rescaling. The line in (a) marks equality."
+        "about 0.8, and z is Fisher's; (f) is its printed rescaling."
     ),
     details=(
         "Networks f(x) = ⟨x, u ⊙ v⟩; learning rate and scale of the initialization are drawn "

@@ -107,7 +107,7 @@ def _legend(fig: Any, whole: pd.DataFrame) -> None:
     colors = {_color(row) for _, row in whole.iterrows()}
     looks = {name: Look(color, "o") for color, name in names.items() if color in colors}
     if whole["paper"].notna().any():
-        looks["the paper"] = Look("0", "$|$", "")
+        looks["the paper"] = Look("0", "|", "")
     legend(fig, looks, fontsize=6.5)
 
 

@@ -13,15 +13,7 @@ import numpy as np
 import pandas as pd
 
 from flatlab.lab.figures.labels import headings, label_of, values_in_words
-from flatlab.lab.figures.points import (
-    OfFactors,
-    Panel,
-    correlation_above,
-    draw_panels,
-    forest,
-    groups_of,
-    scales,
-)
+from flatlab.lab.figures.points import OfFactors, Panel, draw_panels, forest, groups_of
 from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import Look, lettered
 from flatlab.lab.tables.eligibility import FEWEST_RANKED
@@ -104,15 +96,16 @@ def definition_in_words(name: str) -> str:
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings, others: bool = False) -> Any:
     """A row per definition and radius, a column per ordinate; the first experiment, or others."""
+    of_all = OfFactors(frame, figure)
     of_first = frame["experiment"] == frame["experiment"].iloc[0]
     if (frame := frame[of_first != others]).empty:
         return None
-    panels, looks = [*_panels(frame, figure)], OfFactors(frame, figure)
+    panels, looks = [*_panels(frame, figure)], of_all.of_page(frame)
     across = figure["across"] or len(panels) // len(figure["rows"])
     if not figure["groups"] or figure["across"]:
-        return draw_panels(fig, panels, looks, across, _finish)
+        return draw_panels(fig, panels, looks, across)
     left, right = fig.subfigures(1, 2, width_ratios=(across, 0.75))
-    draw_panels(left, panels, looks, across, _finish)
+    draw_panels(left, panels, looks, across)
     axes = right.subplots(len(figure["rows"]), 1, squeeze=False).flat
     groups = looks.counts[looks.counts["group"] != ""].set_index("group")[list(figure["groups"])]
     colors = {group: Look(*looks.of(tuple(key))) for group, key in groups.iterrows()}
@@ -155,10 +148,3 @@ def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
             heading=f"{experiment}: {counts['networks']:.0f} of {counts['of']:.0f}" * first,
             logarithmic=("x", "y") if y in figure["logarithmic"] else ("x",),
         )
-
-
-def _finish(ax: Any, panel: Panel, narrow: bool) -> None:
-    x = panel.points["x"][np.isfinite(panel.points["x"])]
-    scales(ax, panel, positive=len(x) > 0 and x.min() > 0)
-    ax.tick_params(labelsize=6, which="both", width=0.5, length=2, pad=1.5)
-    correlation_above(ax, panel, narrow)

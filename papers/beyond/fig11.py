@@ -6,7 +6,7 @@ import pandas as pd
 
 from flatlab.lab.figures.points import forest
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import ORDERED, Look, legend, letters
+from flatlab.lab.figures.style import Look, in_order, legend, letters
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _drawn as drawn
 from flatlab.papers.beyond._drawn import EQUAL, GRID
@@ -49,11 +49,9 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """Networks on the left, their correlations on the right."""
     axes = fig.subplots(1, 3, width_ratios=(1, 0.9, 0.9))
     here = frame[(frame["row"] == "network") & (frame["equal"] == "iterations")]
-    sizes = sorted(set(here["batch_size"]))
-    for place, size in enumerate(sizes):
+    for size, look in in_order(sorted(set(here["batch_size"])), "batch_size").items():
         chosen = here[here["batch_size"] == size]
-        color = ORDERED[place * len(ORDERED) // len(sizes)]
-        axes[0].plot(chosen["value"], chosen["other"], "o", ms=2.5, color=color, mew=0)
+        axes[0].plot(chosen["value"], chosen["other"], ms=2.5, **look._replace(dash="").options)
     axes[0].set(xlabel=r"$\sqrt{S}$ (output/parameter)", ylabel="MLS (output/input)")
     axes[0].set_title("equal iterations; darker: smaller batches", loc="left")
     rows = frame[frame["row"] == "rho"].set_index(["x", "y", "equal"])

@@ -94,7 +94,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         _matrix(ax, rows, labels if place == 0 else dict.fromkeys(labels, ""), printed=True)
         ax.set_xticks(np.arange(len(labels)) + 0.5, [str(n + 1) for n in range(len(labels))])
         ax.set_xlabel("below: all networks; above: same setting; white: undecided")
-        ax.set_title(lettered(place, networks), loc="left", fontsize=8)
+        ax.set_title(lettered(place, networks), loc="left")
     legend_of_papers(above)
     lines = []
     for number, (medoid, members) in enumerate(blocks.items()):
@@ -128,7 +128,7 @@ def _blocks(rows: pd.DataFrame) -> dict[str, list[str]]:
 
 def supplement(figure: Settings) -> tuple[Callable[..., None], tuple[float, float]]:
     """What draws the second page, and its size."""
-    return draw_all, (7.1, 10.8)
+    return draw_all, (7.1, 9.7)
 
 
 def draw_all(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
@@ -137,12 +137,14 @@ def draw_all(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
 
     shown = _pictured(frame)
     names = _clusters(pd.concat(shown.values()))[1] if shown else []
-    labels = {name: label_of(figure, name) for name in names}
+    labels = {name: f"{label_of(figure, name)}  {n}" for n, name in enumerate(names, 1)}
     axes = fig.subplots(max(len(shown), 1), 1, squeeze=False)[:, 0]
     for place, ((grid, here), ax) in enumerate(zip(shown.items(), axes, strict=False)):
         _matrix(ax, here, labels)
+        ax.set_xticks(np.arange(0, len(labels), 2) + 0.5, range(1, len(labels) + 1, 2))
+        ax.tick_params(axis="x", pad=2)
         networks = f"{joint.NETWORKS[grid]}: {here['networks'].iloc[0]} networks"
-        ax.set_title(lettered(place, networks), loc="left", fontsize=8)
+        ax.set_title(lettered(place, networks), loc="left")
         if not place:
             bar = fig.colorbar(ax.collections[0], ax=axes, shrink=0.3, aspect=30, pad=0.01)
             bar.set_label(r"Kendall's $\tau$", fontsize=7)

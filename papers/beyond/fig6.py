@@ -108,7 +108,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         words = f"{counts.get(LONGER, 0)} networks"
         words += "" if np.isnan(rescaled) else f", {rescaled} rescaled"
         title = lettered(number, f"{joint.NETWORKS[grid]}: {words}")
-        ax.set_title(title, loc="left", fontsize=8)
+        ax.set_title(title, loc="left")
     colour_labels(axes[0], names, figure)
     handles, labels = axes[-1].get_legend_handles_labels()
     known = dict(zip(labels, handles, strict=True))

@@ -25,7 +25,7 @@ COLUMNS = {
 RATE = 0.05
 MEASURES = {
     "feature_mls": "MLS (layer input/input)",
-    "normalized_feature_mls": "normalized MLS (no unit)",
+    "normalized_feature_mls": "MLS · |x|/|z| (no unit)",
     "feature_dimension": "local dimension (no unit)",
     "collapse_within": "collapse NC1 (no unit)",
 }

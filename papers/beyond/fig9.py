@@ -45,7 +45,8 @@ GROUPS = {
 ESTIMANDS: dict[str, Literal["pooled", "within"]] = {ALL: "pooled", SEEDS: "within"}
 SHARE = "linear_share_within"
 LOWEST = -0.6
-"""The lower end of the axis of shares; a lower one is drawn there."""
+"""The lower end of the axis of shares; a lower one is an arrow."""
+LOOKS = {"cross-entropy": Look(ORDERED[0], "o"), "half-mse": Look(ORDERED[2], "s", "--")}
 COLUMNS = [
     *("panel", "group", "layer", "kind", "x", "y"),
     *("units", "loss", "value", "low", "high", "networks"),
@@ -103,11 +104,11 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     left, right = fig.subfigures(1, 2, width_ratios=(1.2, 1))
     axes, taus = [each.subplots() for each in (left, right)], frame[frame["panel"] == "tau"]
     _intervals(axes[0], taus)
-    looks = _lines(axes[1], frame[frame["panel"] == "share"])
+    _lines(axes[1], frame[frame["panel"] == "share"])
     letters(axes)
     looks_of = {bottleneck.ESTIMANDS[ALL]: KINDS["pooled"][1], **dict([KINDS["within"]])}
     legend(left, looks_of)
-    legend(right, looks)
+    legend(right, {bottleneck.LOSSES[loss]: look for loss, look in LOOKS.items()})
 
 
 def _intervals(ax: Any, taus: pd.DataFrame) -> None:
@@ -136,27 +137,19 @@ def _intervals(ax: Any, taus: pd.DataFrame) -> None:
     ax.set_title(f"across {taus['networks'].max()} networks", loc="left")
 
 
-def _lines(ax: Any, shares: pd.DataFrame) -> dict[str, Look]:
-    """A line per width and loss: solid for cross-entropy, dashed for half-MSE; their looks."""
-    layers = [*LAYERS.values()]
-    kinds = list(dict.fromkeys(zip(shares["units"], shares["loss"], strict=True)))
-    widths = {units: ORDERED[n] for n, units in enumerate(sorted({units for units, _ in kinds}))}
-    for place, (units, loss) in enumerate(kinds):
-        rows = shares[(shares["units"] == units) & (shares["loss"] == loss)]
-        x = rows["layer"].map(layers.index) + 0.05 * (place - (len(kinds) - 1) / 2)
-        y, color = rows["value"].clip(lower=LOWEST), widths[units]
-        ax.vlines(
-            x, *(rows[end].clip(lower=LOWEST) for end in ("low", "high")), color=color, lw=0.8
-        )
-        ax.plot(x, y, color=color, ls="-" if loss == "cross-entropy" else "--", lw=1)
-        shown = rows["value"] >= LOWEST
-        ax.plot(x[shown], y[shown], color=color, marker="o", ms=2.5, ls="")
-        ax.plot(x[~shown], y[~shown], color=color, marker=7, ms=5, ls="")  # an arrow down
+def _lines(ax: Any, shares: pd.DataFrame) -> None:
+    """For each loss the median over the widths, in a band of all their quartiles."""
+    for loss, look in LOOKS.items():
+        by_layer = shares[shares["loss"] == loss].groupby("layer")[["value", "low", "high"]]
+        ends = by_layer.agg({"value": "median", "low": "min", "high": "max"})
+        ends = ends.reindex([*LAYERS.values()]).clip(lower=1.01 * LOWEST)
+        x = np.arange(len(ends))
+        ax.fill_between(x, ends["low"], ends["high"], color=look.color, alpha=0.2, lw=0)
+        ax.plot(x, ends["value"], ms=3, **look.options)
     ax.axhline(0, color="0.6", lw=0.7, zorder=0.5)
-    ax.set_xticks(range(len(layers)), layers)
-    ax.set(ylim=(LOWEST, 0.8), ylabel="share of the spread within a class: median, quartiles")
-    ax.set_xlabel("representation")
+    ax.set_xticks(x, [*LAYERS.values()])
+    ax.set(xlim=(-0.2, x[-1] + 0.2), ylim=(LOWEST, 0.8))
+    ax.set(xlabel="representation", ylabel="share of the spread within a class (no unit)")
     ax.grid(axis="y", lw=0.3, color="0.85")
-    ax.set_title("explained by a linear map", loc="left")
-    looks = {f"{units:.0f} units": Look(color, "o") for units, color in widths.items()}
-    return {**looks, "half-MSE": Look("0.4", "", "--")}
+    ax.set_title("explained by a linear map: median, quartiles", loc="left")
+    style.mark_clipped([ax])

@@ -90,7 +90,7 @@ BOUNDS_BY_WIDTH = Lines(
         "penultimate": Panel(
             title="penultimate features",
             x=UNITS,
-            y=r"$\|\partial g/\partial x\|_F$: median, quartiles",
+            y="$\\|\\partial g/\\partial x\\|_F$ (feature/input)\nmedian, quartiles",
             x_scale="values",
             y_scale="logarithmic",
         ),
@@ -104,7 +104,7 @@ BOUNDS_BY_WIDTH = Lines(
     lines={
         "features": ("features, root mean square", "#222222", "o", "-"),
         "bound": ("bound, Eq. 16", "#0173b2", "D", "-"),
-        "by-layer": (r"bound by $S(W_1)$", "#56b4e9", "^", "-"),
+        "by-layer": (r"bound by $S(W_1)$", "#5fa2cc", "^", "-"),
         "by-sharpness": ("bound by $S$", "#de8f05", "s", "-"),
         "seen": ("seen by the head", "#029e73", "o", "-"),
         "head-bound": ("its bound", "#cc78bc", "D", "-"),
@@ -121,6 +121,7 @@ BOUNDS_BY_WIDTH = Lines(
         "Medians and quartiles over networks at the end of training. With more units than outputs "
         "the bound of Eq. 16 is infinite; that of what the head sees is finite. With the "
         "squared error there are as many classes as units.",
+        captions.SIDE_BY_SIDE,
     ),
     details=(
         "The Frobenius norm of the Jacobian of the penultimate features g, as the root of its mean "
@@ -134,7 +135,7 @@ BOUNDS_BY_WIDTH = Lines(
 
 LAYERS = {
     "": ("#222222", "o", "-"),
-    "fc1": ("#56b4e9", "o", "-"),
+    "fc1": ("#5fa2cc", "o", "-"),
     "fc2": ("#0173b2", "s", "-"),
     "fc3": ("#de8f05", "^", "-"),
     "fc4": ("#a65628", "D", "-"),
@@ -169,7 +170,9 @@ LOOSENESS = Lines(
     panel=("of",),
     panels={
         "sensitivity": Panel(
-            title="sensitivity", y="ln(bound / value)\nmedian, quartiles", x_scale="iterations"
+            title="sensitivity",
+            y="ln(bound / value) (nats)\nmedian, quartiles",
+            x_scale="iterations",
         ),
         "volume": Panel(title="volume", x_scale="iterations"),
     },
@@ -177,7 +180,7 @@ LOOSENESS = Lines(
     line="measure",
     lines={
         "mls": ("MLS", "#0173b2", "o", "-"),
-        "nmls": ("NMLS", "#56b4e9", "s", "--"),
+        "nmls": ("NMLS", "#5fa2cc", "s", "--"),
         "lvr": ("LVR", "#de8f05", "o", "-"),
         "nvr": ("NVR", "#a65628", "s", "--"),
     },
@@ -303,8 +306,8 @@ FIGURES = {
         title="sharpness, local compression and collapse across networks",
         caption=(
             "Left: Kendall's τ with 95 % intervals. Right: share of the spread within a class that "
-            "the linear map at the mean input of the class explains. Medians and quartiles; an "
-            "arrow is a median below −0.6.",
+            "the linear map at the mean input of the class explains. Lines: medians over widths; "
+            "bands: the quartiles of all widths; an arrow: below −0.6.",
         ),
         details=(
             "Networks with a training loss below 0.01. Compression: mean squared Frobenius norm of "

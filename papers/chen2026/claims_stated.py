@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from flatlab.lab.tables.curves import Curves, Window
-from flatlab.lab.tables.eligibility import estimate, require
+from flatlab.lab.tables.eligibility import estimate
 from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.lab.tables.selection import INTERPOLATES
 from flatlab.papers.chen2026.claims_trends import (
@@ -21,9 +21,8 @@ from flatlab.papers.chen2026.claims_trends import (
     VGG_RATES,
     PairPlot,
 )
-from flatlab.stats.estimate import Array, Estimate, over_seeds
+from flatlab.stats.estimate import Array, Estimate
 from flatlab.stats.time_weights import Weight
-from flatlab.stats.trends import mean
 from flatlab.stats.verdict import Verdict, every
 
 MLS, NMLS = ("mls", "bound_d"), ("nmls", "nmls_bound")
@@ -58,14 +57,8 @@ def over_networks(
 ) -> Estimate:
     """The mean over networks of a number of each.  what: its name."""
     name = f"{what}; {plot.grid}"
-
-    def estimated() -> Estimate:
-        values = of(e[plot.grid].that_interpolate())
-        values = values[np.isfinite(values)]
-        require(len(values), plot.grid)
-        return over_seeds(name, mean, values)
-
-    return estimate(name, estimated)
+    networks = e[plot.grid].that_interpolate()
+    return estimate(name, lambda: networks.mean_of(name, of(networks)))
 
 
 def looser(networks: Networks, first: Columns, other: Columns, logs: str = "") -> Array:

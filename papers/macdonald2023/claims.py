@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 
 from flatlab.core.schema import EVIDENCE, OWN, REDUCED
-from flatlab.lab.tables.eligibility import require
 from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.lab.tables.selection import INTERPOLATES
 from flatlab.papers.macdonald2023.claims_training import CLAIMS
-from flatlab.stats.estimate import Estimate, over_seeds
-from flatlab.stats.trends import mean
+from flatlab.stats.estimate import Estimate
 from flatlab.stats.verdict import Verdict, at_least, every, some
 
 JACOBIAN = "jacobian_norm"
@@ -350,12 +348,13 @@ def extended(figure: str, grid: str, network: dict[str, str]) -> None:
         threshold=SIMILAR,
     )
     def _(e: ResultTables, share: float) -> Verdict:
-        hessian, gauss = (networks(e, grid, **network).column(q) for q in (SHARPNESS, GAUSS_NEWTON))
-        finite = np.isfinite(hessian + gauss)
-        require(int(finite.sum()), grid, "networks with both eigenvalues")
-        near = (np.abs(gauss - hessian) < share * np.abs(hessian))[finite].astype(float)
         name = f"share of networks whose eigenvalues differ by less than {share:g}; {grid}"
-        return over_seeds(name, mean, near) > ALMOST_ALWAYS
+        own = networks(e, grid, **network)
+        hessian, gauss = own.column(SHARPNESS), own.column(GAUSS_NEWTON)
+        near = np.where(
+            np.isfinite(hessian + gauss), np.abs(gauss - hessian) < share * np.abs(hessian), np.nan
+        )
+        return own.mean_of(name, near) > ALMOST_ALWAYS
 
     claim("tau(SAM's radius, .) < 0 of lambda_max and of J", quote=SMALLER)(
         lambda e: every(tau(e, strategy=SAM, name=name) < 0 for name in (SHARPNESS, JACOBIAN))

@@ -28,7 +28,8 @@ SOFTMAXED = (
     "fixed training samples, sharpness the largest eigenvalue of the Hessian of their loss."
 )
 AT_THE_END = (
-    "Means over networks at the end of training, with 95 % intervals; pale: one point per network."
+    "Means over networks at the end of training, with 95 % intervals; pale: one point per network. "
+    "All in a grey band are of the value below it."
 )
 MEASURED = (
     "The gap of the losses is |training loss - test loss|. Sharpness is the largest eigenvalue of "
@@ -121,17 +122,20 @@ def smoothings(architecture: str, lr: float) -> Curves:
     )
 
 
-def sgd(share: float, when: str) -> Curves:
-    """Sharpness, Jacobian norm and output norm in SGD, for labels smoothed or not."""
+def sgd(share: float, when: str, *marks: str) -> Curves:
+    """Sharpness, Jacobian norm and output norm in SGD, for labels smoothed or not.
+
+    marks: what the caption says of the marks, if there are any.
+    """
     return Curves(
         "smoothing-grid",
         quantities=("hessian_lambda_max", "softmax_jacobian_norm", "output_norm"),
         labels={"output_norm": "norm of the logits"},
         share=share,
-        marks=False,
+        marks=bool(marks),
         looks={f"label smoothing {value}": look for value, look in SMOOTHINGS.items()},
         title=f"smoothed labels, VGG, SGD, {when}",
-        caption=captions.OVER_SEEDS,
+        caption=(captions.OVER_SEEDS, *marks),
         details=(SOFTMAXED, "The norm of the logits is that of all of them."),
         size_inches=(7.1, 3.2),
     )
@@ -216,7 +220,7 @@ FIGURES = {
     **SWEPT,
     **EXTENDED,
     "fig28": sgd(1 / 90, "first epoch"),
-    "fig29": sgd(1.0, "90 epochs"),
+    "fig29": sgd(1.0, "90 epochs", captions.MARKS),
     "fig30": input_scales("relu", "ReLU"),
     "fig31": input_scales("tanh", "tanh"),
     "fig32": CustomFigure(

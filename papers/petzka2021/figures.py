@@ -19,13 +19,9 @@ LAST_LAYER = (
     "Relative flatness, trace and squared norm are of the last layer's weights, its features "
     "divided by their standard deviation for relative flatness."
 )
-LINES = (
-    "Lines: least squares. Pearson's correlation with its 95 % interval, and that of networks of "
-    "the same setting."
-)
 BY_OPTIMIZER = (
-    "Lines: least squares, of each optimizer and, dashed, of all networks. Pearson's correlation "
-    "with its 95 % interval, over all networks and over those trained by SGD."
+    "Lines: least squares, of each optimizer and, dashed, of all networks. Pearson's correlations "
+    "with 95 % intervals, over all networks and over those trained by SGD."
 )
 
 RESCALED = (
@@ -44,20 +40,22 @@ LAYERS = {
     "kappa_before_last": r"$\kappa_{\mathrm{Tr}}$, layer before the last (loss)",
     "kappa": r"$\kappa_{\mathrm{Tr}}$, last layer (loss)",
 }
-GROUPS = ("optimizer", "batch_size")
 
 
 def minima(measures: dict[str, str], **about: Any) -> Points:
     """Networks at different minima, by measures with their titles, and their generalization gap."""
-    panels = {name: (title, "test loss − training loss") for name, title in measures.items()}
+    y = "test loss − training loss (no unit)"
     return Points(
         "minima-grid",
         module="minima",
         panel="measure",
-        panels=panels,
+        panels={name: (title, y) for name, title in measures.items()},
         y="gap",
         correlation="rho",
         shared=True,
+        groups=("optimizer", "batch_size"),
+        lines=True,
+        subset=("trained by SGD", "sgd", "sgd_low", "sgd_high"),
         **about,
     )
 
@@ -84,7 +82,7 @@ BY_SEPARATION = Lines(
         "squared deviation squared": ("over standard deviation", "#029e73", "s", "-"),
         "squared variance squared": ("over variance (Thm. 4)", "#cc78bc", "D", "-"),
         "cross-entropy none cross-entropy": ("cross-entropy", "#de8f05", "^", "-"),
-        "squared none zero-one": ("gap in zero-one loss", "#56b4e9", "v", "-"),
+        "squared none zero-one": ("gap in zero-one loss", "#5fa2cc", "v", "-"),
     },
     x="drawn_at",
     y="mean",
@@ -96,7 +94,8 @@ BY_SEPARATION = Lines(
     caption=(
         "Pearson's correlation over the data sets of a batch: mean over batches, with their "
         "standard deviation. The larger the separation, the more locally constant the labels. "
-        "The authors' code reads the list of separations backwards (dashed)."
+        "The authors' code reads the list of separations backwards (dashed). "
+        f"{captions.SIDE_BY_SIDE}"
     ),
     details=(
         "(a) and (b): squared loss, κ without normalization. Each point of a dashed line is "
@@ -106,19 +105,24 @@ BY_SEPARATION = Lines(
     size_inches=(7.1, 4.0),
 )
 
+OVER_SAMPLES = r"mean $\pm$ s.d. over samples"
 BOUND = Lines(
     "representativeness",
     panel=("variant",),
     panels={
         "paper": Panel(
-            title="as the paper says", y=r"loss: mean $\pm$ s.d. over samples", **SEPARATION
+            title="as the paper says", y=f"loss (no unit)\n{OVER_SAMPLES}", **SEPARATION
         ),
-        "code": Panel(title="the authors' code", y="loss, or share of errors", **SEPARATION),
+        "code": Panel(
+            title="the authors' code",
+            y=f"loss, or share of errors (no unit)\n{OVER_SAMPLES}",
+            **SEPARATION,
+        ),
     },
     line="quantity",
     lines={
         "bound": ("approximated bound", "#0173b2", "o", "-"),
-        "representativeness": ("representativeness, a part of it", "#7fb9da", "s", "-"),
+        "representativeness": ("representativeness, a part of it", "#5fa2cc", "s", "-"),
         "gap": ("generalization gap", "#d55e00", "^", "-"),
     },
     x="separation",
@@ -129,7 +133,8 @@ BOUND = Lines(
     title="the approximated bound and the gap",
     caption=(
         "Means over models with standard deviations over samples. (a) Four Gaussian clusters, "
-        "squared loss. (b) The authors' code, whose bound and gap are not in the same units."
+        "squared loss. (b) The authors' code, whose bound and gap are not in the same units. "
+        f"{captions.SIDE_BY_SIDE}"
     ),
     details=(
         "Bound: δ² κ_Tr / (2m) + representativeness, approximated from the "
@@ -146,16 +151,13 @@ FIGURES = {
     "fig5": minima(
         MEASURES,
         title="five measures and the gap",
-        caption=(POINTS, LINES),
+        caption=(POINTS, BY_OPTIMIZER),
         details=(GAP, LAST_LAYER, captions.INTERVALS),
-        size_inches=(7.1, 2.9),
+        size_inches=(7.1, 3.3),
     ),
     "fig6": minima(
         MEASURES,
-        groups=GROUPS,
         across=3,
-        lines=True,
-        subset=("trained by SGD", "sgd", "sgd_low", "sgd_high"),
         title="five measures and the gap, in detail",
         caption=(POINTS, BY_OPTIMIZER),
         details=(GAP, LAST_LAYER, captions.INTERVALS),
@@ -164,18 +166,16 @@ FIGURES = {
     "fig7": minima(
         {f"{name}_after": title for name, title in MEASURES.items()},
         logarithmic=("x",),
-        groups=GROUPS,
         across=3,
         title="five measures after layers are rescaled",
-        caption=(RESCALED, LINES),
+        caption=(RESCALED, BY_OPTIMIZER),
         details=(GAP, LAST_LAYER, captions.INTERVALS),
         size_inches=(7.1, 5.4),
     ),
     "fig8": minima(
         LAYERS,
-        groups=GROUPS,
         title="relative flatness of another layer",
-        caption=(POINTS, LINES),
+        caption=(POINTS, BY_OPTIMIZER),
         details=(GAP, "Features are divided by their standard deviation.", captions.INTERVALS),
         size_inches=(7.1, 3.2),
     ),

@@ -11,5 +11,13 @@ READINGS = {
         "our relative measure from Definition 3 already outperforms the competing measures of "
         "flatness in our empirical validation",
         "Sec. 7",
-    )
+    ),
+    "weights": Reading(
+        "layer",
+        ("network",),
+        "the trace and the norm with which relative flatness is compared are of the parameters of "
+        "the model that its definition speaks of: the weights of one layer",
+        "For a model f(x, w) = ψ(w, φ(x)) = g(wφ(x)) with parameters w ∈ R^{d×m}",
+        "Sec. 4",
+    ),
 }

@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -17,11 +18,13 @@ from torch import nn
 import flatlab
 from flatlab.cli import main
 from flatlab.core import store
+from flatlab.lab.figures import render
 from flatlab.lab.tables.networks import Networks
 from flatlab.lab.tables.outcomes import against
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 FILES = re.compile(r"`([\w.]+\.py)`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FORMATS = render.FORMATS
 PAGE, RESULTS = ((DOCS / name).read_text() for name in ("own-networks.md", "results.md"))
 
 
@@ -44,9 +47,11 @@ def folder(tmp_path_factory):
         patch.setattr(sys, "path", [*sys.path])
         for program, *arguments in map(shlex.split, commands(PAGE)):
             if program == "python":
-                subprocess.run([sys.executable, *arguments], check=True)
-            else:
-                assert main(arguments) == 0, arguments
+                runpy.run_path(*arguments, run_name="__main__")
+                continue
+            ending = Path(arguments[-1]).suffix.removeprefix(".")  # other formats take their time
+            patch.setattr(render, "FORMATS", [f for f in FORMATS if ending in (f, "")] or FORMATS)
+            assert main(arguments) == 0, arguments
         for name in ("mine", "one"):
             sys.modules.pop(name, None)
     return folder

@@ -142,3 +142,12 @@ def test_networks_on_a_line_span_no_plane_and_one_network_has_no_barrier():
     with torch.no_grad():
         [*model.parameters()][-2].mul_(1e30)
     refused("overflow in float32", flatlab.landscape, model, x, labels, dtype="float32")
+
+
+def test_outputs_that_are_not_finite_have_no_accuracy_barrier_or_eigenvectors():
+    model, x, labels = small("mlp-relu")
+    broken = nn.Sequential(copy.deepcopy(model), nn.Threshold(1e9, torch.nan))
+    assert flatlab.landscape(broken, x, labels, points=3).accuracy.isnull().all()
+    found = flatlab.barriers([broken, copy.deepcopy(broken)], x, labels, points=3)
+    assert np.isnan([found.barrier[0, 1], found.highest_at[0, 1]]).all()
+    refused("not finite", flatlab.landscape, broken, x, labels, along="eigenvectors")

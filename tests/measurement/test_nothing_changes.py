@@ -97,3 +97,12 @@ def test_nothing_is_changed_that_a_network_or_its_samples_hold(call):
     assert before[1:] == (all_of(model), GENERATOR.get_state().tolist())
     assert torch.equal(x, X)
     assert torch.equal(y, LABELS)
+
+
+def test_statistics_of_batches_leave_the_running_ones_to_the_next_family():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3)).double()
+    model.train()(X + 1)
+    call = {"loss": "cross-entropy", "batch_norm": "train"}
+    found = flatlab.measure(model.eval(), X, LABELS, families=["hessian", "geometry"], **call)
+    assert found.sharpness == flatlab.measure(model, X, LABELS, families="geometry").sharpness

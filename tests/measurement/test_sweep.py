@@ -228,7 +228,8 @@ def several():
         import timm
 
         for name in timm.list_models("test_*"):
-            images = torch.randn(2, 3, 96, 96, generator=torch.Generator().manual_seed(0))
+            size = 160 if name in ("test_coatnet", "test_maxvit") else 96  # of a fixed one
+            images = torch.randn(2, 3, size, size, generator=torch.Generator().manual_seed(0))
             make = lambda n=name: timm.create_model(n, num_classes=3).eval()  # noqa: E731
             yield f"timm {name}", lambda m=make, x=images: (m(), x, Y[:2])
     if importlib.util.find_spec("transformers"):

@@ -270,11 +270,12 @@ def is_finite(tensor: Tensor) -> bool:
 def batch_norm(model: nn.Module, mode: str | None) -> Iterator[None]:
     """Let batch norm use the statistics of the batch (`train`) or the running ones (`eval`).
 
-    None: as it is.
+    None: as it is. Those of batches leave the running ones, which another family may use.
     """
     with ExitStack() as undo:
         for module in model.modules() if mode else ():
             if isinstance(module, nn.modules.batchnorm._BatchNorm):
-                undo.callback(module.train, module.training)
-                module.train(mode == "train")
+                undo.enter_context(_set(module, "training", mode == "train"))
+                if mode == "train":
+                    undo.enter_context(_set(module, "track_running_stats", False))
         yield

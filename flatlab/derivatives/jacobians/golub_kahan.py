@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from flatlab.core.errors import MeasureError
 from flatlab.derivatives.per_sample.hooks import pulled_back
-from flatlab.derivatives.per_sample.memory import held_while
+from flatlab.derivatives.per_sample.memory import fitting
 
 Function = Callable[[Tensor], Tensor]
 GRAPH_BYTES = {"cpu": 2**30, "cuda": 2**34}
@@ -283,6 +283,5 @@ def samples_at_a_time(function: Function, inputs: Tensor, budget: int | None = N
     """
     if not inputs.is_floating_point():  # of tokens there is no such Jacobian
         return 1
-    held = held_while(lambda: Jacobian(function, inputs[:1]))
     budget = budget or GRAPH_BYTES[inputs.device.type]
-    return min(max(budget // max(held, 1), 1), len(inputs))
+    return fitting(lambda: Jacobian(function, inputs[:1]), budget, len(inputs))

@@ -78,6 +78,17 @@ def held_while(build: Callable[[], Any]) -> int:
     return sum(held.values())
 
 
+def fitting(build: Callable[[], Any], budget: int | None, most: int) -> int:
+    """How many samples, at most `most`, keep graphs within a budget; at least one.
+
+    build: the graph of one sample.
+    budget: in bytes; None: there is none.
+    """
+    if budget is None:
+        return most
+    return min(most, max(budget // max(held_while(build), 1), 1))
+
+
 AFFORDABLE = 0.02
 """The relative standard error of `auto` where it estimates."""
 RESIDUAL = 1e-2

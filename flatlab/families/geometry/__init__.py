@@ -312,9 +312,6 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     values = {name: value for name, value in values.items() if name not in left_out}
     values = _chosen(values, options.quantities)
     values["finite"] = torch.tensor(float(finite), dtype=torch.float64)
-    if not finite:
-        for name in values.keys() - {"finite", "samples_measured", "shared", "layers_left_out"}:
-            values[name] = torch.full_like(values[name], torch.nan)
     notes |= {
         "singular_values": options.singular_values,
         "layers_left_out": [f"{name}: {reason}" for name, reason in findings.excluded.items()],
@@ -331,9 +328,9 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
         notes["quantities_left_out"] = "; ".join([*([known] if known else []), *reasons])
     if not findings.layers:
         notes["quantities_left_out"] = f"those of layers: {NO_LAYERS}"
-        return Measured(values, {}, notes)
-    coordinates = {"layer": findings.layers, "norm": list(NORMS), "bound": list(BOUNDS)}
-    return Measured(values, coordinates, notes)
+    of_layers = {"layer": findings.layers, "norm": list(NORMS), "bound": list(BOUNDS)}
+    result = Measured(values, of_layers if findings.layers else {}, notes, finite)
+    return result if finite else result.without_numbers()
 
 
 def _without_positions(samples: SampleSet) -> dict[str, str]:

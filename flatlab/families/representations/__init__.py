@@ -230,10 +230,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
             "none that is called as such a layer"
         )
     measurement = _Measurement(model, samples, settings, findings)
-    values = measurement.values()
-    if not findings.finite:
-        values = {name: torch.full_like(value, torch.nan) for name, value in values.items()}
-    return Measured(values, {"layer": findings.layers}, measurement.notes)
+    return Measured(measurement.values(), {"layer": findings.layers}, measurement.notes)
 
 
 class _Measurement:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from flatlab.core.progress import ProgressBar
 from flatlab.core.schema import Key, Strict, means
-from flatlab.derivatives.per_sample.memory import held_while
+from flatlab.derivatives.per_sample.memory import fitting
 from flatlab.derivatives.per_sample.probe import check, run
 from flatlab.families.sharpness.auto_pgd import (
     BatchLoss,
@@ -158,10 +158,9 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     size = options.sharpness_batch or len(targets)
     inputs, logits = laid_out(model, samples.inputs), _logits(settings.loss.classes)
     batches = list(zip(inputs.split(size), targets.split(size), strict=True))
-    at_a_time = settings.batch_size
-    if settings.budget and not at_a_time:
-        held = held_while(lambda: run(model, inputs[:1]))
-        at_a_time = max(settings.budget // max(held, 1), 1)
+    at_a_time = settings.batch_size or fitting(
+        lambda: run(model, inputs[:1]), settings.budget, len(inputs)
+    )
     what = f"{len(measured)} sharpnesses on {len(targets)} samples"
     with ProgressBar(
         what, len(batches) * _evaluations(measured, options), settings.progress

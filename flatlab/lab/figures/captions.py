@@ -10,6 +10,7 @@ BATCH_SIZES = "Learning rate 0.1."
 CENTRAL = "Learning rate 0.1, batch size 20."
 
 OVER_SEEDS = "Each thin line is one network, a bold one their median; an arrow: a value outside."
+SIDE_BY_SIDE = "Bars side by side are of the same tick."
 MARKS = "Dashed vertical: the mean training loss falls below 0.01."
 
 TRAINING_SAMPLES = "Sharpness and compression are means over fixed training samples."

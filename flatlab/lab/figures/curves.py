@@ -195,13 +195,17 @@ def draw_panels(
         beside = [*panels][number - number % columns :][:columns] if shared == "row" else [*panels]
         rows = curves[curves[panel].isin(beside)] if shared else here
         shown = rows[rows["iteration"] >= ax.get_xlim()[0]]
+        later = shown[shown["iteration"] > 0]
+        if ax.get_yscale() == "log" and later["median"].min() > 10 * shown["median"].min():
+            shown = later  # the start would take most of the height: it has an arrow
         style.of_medians(ax, shown["median"])
         if ax.get_yscale() == "linear":
             seeds = [name for name in shown if SEED in str(name)]
             style.span(ax, shown[["median", *seeds]].melt()["value"].astype(float), 1.0)
     letters(axes[: len(panels)] if len(panels) > 1 else [])
     fig.supxlabel(unit, fontsize=6.5)
-    legend(fig, **_entries(curves, line, known, names, marks=len(windows) > 0))
+    spare = next(iter(axes[len(panels) :]), None)
+    legend(fig, spare=spare, **_entries(curves, line, known, names, marks=len(windows) > 0))
     return dict(zip(panels, axes, strict=False))
 
 

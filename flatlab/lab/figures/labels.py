@@ -54,7 +54,7 @@ NAMES = {
 }
 """Sample sets, and what is of no single layer, in legends."""
 
-UNITS = dict.fromkeys(("", "%", "loss", "coefficient", "points, or loss, as declared"), "")
+UNITS = dict.fromkeys(("", "%", "coefficient", "points, or loss, as declared"), "")
 UNITS |= {"1": "no unit", "mixed": "mixed units", "ln": "nats"}
 """Units in words; empty where they say nothing beside the name of a quantity."""
 
@@ -72,7 +72,8 @@ def title_of(figure: Mapping[str, Any], column: str) -> str:
 
 def with_units(name: str, units: str) -> str:
     """A name with its units, if they say more; these alone, if there is no name."""
-    words = UNITS.get(units, units).replace("^2", "²")
+    no_unit = units == "loss" and "loss" in name  # of which other numbers are multiples
+    words = UNITS["1"] if no_unit else UNITS.get(units, units).replace("^2", "²")
     return f"{name} ({words})" if name and words else name or words
 
 

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 from flatlab.lab.figures import labels, style
+from flatlab.lab.figures.points import OfSettings, Panel, draw_panels
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import OTHER_KINDS, limit
+from flatlab.lab.figures.style import OTHER_KINDS
 from flatlab.lab.tables.networks import ResultTables
 
 MATRICES = ("rho", "low", "high")
@@ -53,18 +54,12 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     runs, decided = frame[frame["row"] == "run"], {*map(frozenset, figure["framed"])}
     rows = frame[frame["row"] != "run"].set_index(["row", "name"])
     label = {name: labels.title_of(figure, name) for name in figure["quantities"]}
-    axes = above.subplots(1, len(figure["pairs"]))
-    for ax, (x, y) in zip(axes, figure["pairs"], strict=True):
-        style.points_of_settings(ax, runs, x, y)
-        for axis, name in (("x", x), ("y", y)):
-            limit(ax, axis, runs[name], ticks=4)
-        numbers = (float(rows[y][kind, x]) for kind in MATRICES)
-        text = style.correlation(*numbers).replace("\n", " ")
-        within = labels.two_digits(float(rows[y]["within", x]))
-        ax.set_title(f"{text}\nsame setting {within}", loc="left")
-        ax.set(xlabel=label[x], ylabel=label[y])
-    style.letters(axes)
-    style.legend_of_settings(above, runs["setting"])
+    panels = []
+    for x, y in figure["pairs"]:
+        points, numbers = runs.rename(columns={x: "x", y: "y"}), rows.xs(x, level="name")[y]
+        others = {"same setting": [numbers["within"]]}
+        panels.append(Panel(points, (label[x], label[y]), numbers, "rho", others))
+    draw_panels(above, panels, OfSettings(runs), len(panels))
     pairs = [*itertools.combinations(figure["quantities"], 2)]
     half = -(-len(pairs) // 2)
     heads = (style.lettered(len(figure["pairs"]), "correlations of all pairs"), "continued")
@@ -121,9 +116,10 @@ def draw_matrix(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
                 ax.spines[:].set(linewidth=1.6, color="0.1", zorder=5)
         else:
             style.points_of_settings(ax, runs, x, y, size=2)
-            limit(ax, "y", runs[y], headroom=0.06, ticks=2)
+            ax.locator_params("y", nbins=2)
         if i >= j:
-            limit(ax, "x", runs[x], ticks=2)
+            ax.locator_params("x", nbins=2)
+            ax.xaxis.set_major_formatter("{x:g}")
     for i, name in enumerate(names):
         # at a fixed distance, so that the labels line up
         label = labels.in_lines(labels.label_of(figure, name))
@@ -134,6 +130,10 @@ def draw_matrix(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     axes[0, 0].yaxis.set_visible(True)
     axes[0, 0].set_yticks([])
     style.legend_of_settings(fig, runs["setting"])
+    key = (
+        "over all networks, the 95 % interval, and of the same setting; a frame: it decides a claim"
+    )
+    fig.supxlabel(rf"Above the diagonal: Pearson's $\rho$ {key}", fontsize=6.5)
 
 
 def _correlation(ax: Any, numbers: dict[str, float]) -> None:

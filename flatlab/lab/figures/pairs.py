@@ -37,7 +37,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A row per pair, a column per experiment."""
     looks = OfSettings(frame[frame["row"] == "run"])
     across = figure["across"] or len(set(frame["experiment"]))
-    draw_panels(fig, [*_panels(frame, figure)], looks, across, _finish)
+    draw_panels(fig, [*_panels(frame, figure)], looks, across)
 
 
 def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
@@ -52,24 +52,8 @@ def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
             (labels.title_of(figure, x), labels.title_of(figure, y)),
             numbers,
             "rho",
-            {"same setting": numbers["within"]},
+            {"same setting": [numbers["within"]]},
             heading=experiment,
             logarithmic=("x", "y") if figure["equality"] else (),
             equality=figure["equality"],
         )
-
-
-def _finish(ax: Any, panel: Panel, narrow: bool) -> None:
-    """Room for the correlation, which stands in the panel."""
-    x, y = panel.points["x"], panel.points["y"]
-    if panel.equality:
-        low, high = x[x > 0].min(), y[y > 0].max()
-        ax.set(xscale="log", yscale="log", ylim=(low / 1.3, high * (high / low) ** 0.35))
-        style.plain_numbers(ax)
-        style.few_labels(ax.xaxis, x[x > 0])
-    else:
-        style.limit(ax, "x", x, ticks=4)
-        style.limit(ax, "y", y, headroom=style.HEADROOM / 2, ticks=4)
-    ax.set(xlabel=panel.titles[0], ylabel=panel.titles[1])
-    ax.text(0.03, 0.97, panel.correlation, transform=ax.transAxes, va="top", fontsize=6)
-    ax.set_title(panel.heading, loc="left")

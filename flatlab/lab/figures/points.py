@@ -3,8 +3,8 @@
 The panels of `Pairs`, and of a template of andriushchenko2023, are drawn here, too.
 """
 
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import copy
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -12,14 +12,21 @@ import numpy as np
 import pandas as pd
 
 from flatlab.lab.figures import style
-from flatlab.lab.figures.labels import label_of, values_in_words
+from flatlab.lab.figures.labels import label_of, two_digits, values_in_words
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import COLORS, DARK_ENOUGH, LARGEST, MAP, MARKERS, SMALLEST, UNKNOWN
+from flatlab.lab.figures.style import (
+    COLORS,
+    DARK_ENOUGH,
+    LARGEST,
+    MAP,
+    MARKERS,
+    SMALLEST,
+    UNKNOWN,
+    marker_of,
+)
 
 NARROW = 4
 """From so many panels side by side on, labels are smaller, and an interval has its own line."""
-
-SYMBOLS = {"rho": r"\rho", "tau": r"\tau"}
 
 
 class Panel(NamedTuple):
@@ -27,7 +34,7 @@ class Panel(NamedTuple):
     titles: of the axes, x and y.
     numbers: the correlation, `low` and `high`, and what else there is of the panel.
     kind: of the correlation, "rho" or "tau".
-    others: correlations of other kinds, which are printed if their sign is another.
+    others: correlations of other kinds, some with their intervals.
     heading: above the correlation.
     logarithmic: the axes that are, "x" and "y".
     equality: whether a line marks equal numbers.
@@ -37,25 +44,31 @@ class Panel(NamedTuple):
     titles: tuple[str, str]
     numbers: pd.Series
     kind: str
-    others: Mapping[str, float] = MappingProxyType({})
+    others: Mapping[str, Sequence[float]] = MappingProxyType({})
     heading: str = ""
     logarithmic: tuple[str, ...] = ()
     equality: bool = False
 
     @property
     def correlation(self) -> str:
-        """The correlation and its interval, as printed."""
-        numbers = map(float, self.numbers[[self.kind, "low", "high"]])
-        return style.correlation(*numbers, symbol=SYMBOLS[self.kind], others=self.others)
+        """The correlation and its interval, as printed, above the others that are known."""
+        if np.isnan(float(self.numbers[self.kind])):
+            return rf"$\{self.kind}$ undefined"
+        numbers = {rf"$\{self.kind}$ =": self.numbers[[self.kind, "low", "high"]], **self.others}
+        lines = []
+        for name, (rho, *ends) in numbers.items():
+            interval = f" [{', '.join(map(two_digits, ends))}]" if ends else ""
+            if rho == rho:
+                lines.append(f"{name} {two_digits(rho)}{interval}")
+        return "\n".join(lines)
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A panel per entry of `panels`."""
     panels = [*_panels(frame, figure)]
-    finish = functools.partial(_finish, ticks=2 if len(panels) > 4 else 3)
     looks, counted = OfFactors(frame, figure), _counted(frame, figure)
     across = figure["across"] or len(panels)
-    spare = draw_panels(fig, panels, looks, across, finish, figure["shared"], counted)
+    spare = draw_panels(fig, panels, looks, across, figure["shared"], counted)
     if figure["subset"] and spare:
         _forest(spare[0], frame[frame["row"] == figure["correlation"]], figure)
 
@@ -71,7 +84,7 @@ def _forest(ax: Any, facts: pd.DataFrame, figure: Settings) -> None:
         ]
         for _, fact in facts.iterrows()
     }
-    forest(ax, rows, f"${SYMBOLS[figure['correlation']]}$, 95 % interval")
+    forest(ax, rows, rf"$\{figure['correlation']}$, 95 % interval")
     ax.set_title(style.lettered(len(facts), "all of these"), loc="left")
     ax.set_ylim(top=1.4)
     ax.legend(handles=style.handles_of(looks), loc="upper left", fontsize=6, ncols=2)
@@ -82,6 +95,10 @@ def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
     kind = figure["correlation"]
     runs = frame[frame["row"] == "run"].rename(columns={figure["y"]: "y"})
     facts = frame[frame["row"] == kind].set_index(figure["panel"])
+    kinds = {"same setting": ["within"]} if "within" in facts else {}
+    count, (name, *columns) = len(figure["panels"]), figure["subset"] or [""]
+    if columns and count % (figure["across"] or count) == 0:  # otherwise it has a panel
+        kinds[name] = columns
     for key, titles in figure["panels"].items():
         numbers = facts.loc[key]
         yield Panel(
@@ -89,16 +106,10 @@ def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:
             titles,
             numbers,
             kind,
-            {"same setting": numbers["within"]} if "within" in numbers else {},
+            {name: [*numbers[columns]] for name, columns in kinds.items()},
             logarithmic=figure["logarithmic"],
             equality=key in figure["equal"],
         )
-
-
-def _finish(ax: Any, panel: Panel, narrow: bool, ticks: int) -> None:
-    x = panel.points["x"][np.isfinite(panel.points["x"])]
-    scales(ax, panel, positive=len(x) > 0 and x.max() > 0, ticks=ticks)
-    correlation_above(ax, panel, narrow)
 
 
 def _counted(frame: pd.DataFrame, figure: Settings) -> str:
@@ -117,29 +128,28 @@ def draw_panels(
     panels: Sequence[Panel],
     looks: "OfFactors | OfSettings",
     across: int,
-    finish: Callable[[Any, Panel, bool], None],
     shared: bool = False,
     counted: str = "",
 ) -> list[Any]:
     """Panels, so many side by side, and a legend above them.
 
     looks: of the points.
-    finish: sets scales and titles of an axis; told whether panels are narrow.
-    shared: whether all panels share one vertical axis.
+    shared: whether panels of the same vertical title share the axis with the one before.
     counted: numbers of networks, for the legend.
     Returns the axes without a panel.
     """
     shape = -(-len(panels) // across), across
     axes = fig.subplots(*shape, squeeze=False)
-    for ax, panel in zip(axes.flat, panels, strict=False):
-        if shared:
-            ax.sharey(axes[0, 0]) if ax is not axes[0, 0] else None
+    for place, (ax, panel) in enumerate(zip(axes.flat, panels, strict=False)):
+        same = shared and place % across and panels[place - 1].titles[1] == panel.titles[1]
+        if same:
+            ax.sharey(axes.flat[place - 1])
         looks.scatter(ax, panel.points)
         _line(ax, panel, "--" if looks.lines(ax, panel.points) else "-")
-        finish(ax, panel, across >= NARROW)
-        if shared and ax not in axes[:, 0]:
+        _axes(ax, panel, narrow=across >= NARROW, ticks=2 if len(panels) > 4 else 3)
+        if same:
             ax.set_ylabel("")
-            ax.tick_params(labelleft=False)
+            ax.tick_params(labelleft=False, which="both")
     style.letters(axes.flat[: len(panels)])
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
@@ -159,38 +169,33 @@ def _line(ax: Any, panel: Panel, dash: str) -> None:
         )
     if panel.equality:
         ax.plot(x, x, color="0.4", lw=0.8, zorder=0.5)
+        below: dict[str, Any] = {"textcoords": "offset points", "va": "top"}
+        ax.annotate("$y = x$", (x[25], x[25]), (3, -3), fontsize=6, **below)
 
 
-def correlation_above(ax: Any, panel: Panel, narrow: bool) -> None:
-    """The titles of the axes, and the correlation above the panel."""
-    x_title, y_title = panel.titles
-    ax.set_xlabel(x_title, fontsize=6.0 if narrow and "\n" in x_title else 6.5)
-    ax.set_ylabel(y_title)
-    text = panel.correlation if narrow else panel.correlation.replace("\n", " ", 1)
-    ax.set_title("\n".join(filter(None, [panel.heading, text])), loc="left")
-
-
-def scales(ax: Any, panel: Panel, positive: bool, ticks: int = 3) -> None:
-    """Linear or logarithmic axes, with few ticks.
-
-    positive: whether the horizontal axis can be logarithmic; it is linear around zero otherwise.
-    """
+def _axes(ax: Any, panel: Panel, narrow: bool, ticks: int) -> None:
+    """Scales with few ticks, the titles of the axes, and the correlation above the panel."""
     x, y = (panel.points[name][np.isfinite(panel.points[name])] for name in ("x", "y"))
     if "y" in panel.logarithmic and (y > 0).any():
         ax.set_yscale("log")
-    if "x" in panel.logarithmic and positive:
+    if "x" in panel.logarithmic and len(x) and x.min() > 0:
         ax.set_xscale("log")
     style.plain_numbers(ax)
     ax.grid(which="major", lw=0.3, color="0.9")
     if ax.get_xscale() == "log":
         style.few_labels(ax.xaxis, x)
     elif "x" not in panel.logarithmic:
-        style.limit(ax, "x", x, ticks=ticks)
+        ax.locator_params("x", nbins=ticks)
         ax.ticklabel_format(axis="x", scilimits=(-2, 4), useMathText=True)
         ax.xaxis.get_offset_text().set_fontsize(6)
     elif (size := x[x != 0].abs()).size:  # averages may be negative
         ax.set_xscale("symlog", linthresh=size.quantile(0.5))
         ax.xaxis.get_major_locator().set_params(numticks=4)
+    x_title, y_title = panel.titles
+    ax.set_xlabel(x_title, fontsize=6.0 if narrow and "\n" in x_title else 6.5)
+    ax.set_ylabel(y_title)
+    text = panel.correlation.replace(" [", "\n[" if narrow else " [")
+    ax.set_title("\n".join(filter(None, [panel.heading, text])), loc="left")
 
 
 def forest(ax: Any, rows: Mapping[str, Sequence[tuple[style.Look, Any]]], label: str) -> None:
@@ -226,30 +231,42 @@ class OfSettings:
 
 
 class OfFactors:
-    """What colour, marker and size stand for in all panels of a figure."""
+    """What colour, marker and size stand for, the same on all pages of a figure."""
 
     def __init__(self, frame: pd.DataFrame, figure: Settings) -> None:
         from matplotlib import colormaps
         from matplotlib.cm import ScalarMappable
         from matplotlib.colors import ListedColormap, LogNorm, Normalize, to_hex
 
-        self.figure = figure
+        self.figure, self.factors = figure, list(figure["groups"])
         self.counts = frame[(frame["row"] == "count") & (frame.get("networks", 0) > 0)]
-        groups, size, shade = figure["groups"], figure.get("size"), figure["shade"]
+        size, shade = figure.get("size"), figure["shade"]
         runs, self.colors = frame[frame["row"] == "run"], COLORS
         levels = runs if self.counts.empty else self.counts
-        self.levels = {name: list(levels[name].dropna().unique()) for name in groups}
-        if groups and len(steps := self.levels[groups[0]]) > 2 and not isinstance(steps[0], str):
+        self.levels = {name: list(levels[name].dropna().unique()) for name in self.factors}
+        if self.factors and len(self.counts):
+            on_pages = self.counts.groupby("experiment")[self.factors[0]].nunique()
+            if (on_pages == 1).any():  # colour is of a factor that varies on every page
+                self.factors.reverse()
+        steps = self.levels[self.factors[0]] if self.factors else []
+        if len(steps) > 2 and not isinstance(steps[0], str):
             steps.sort()
             shares = np.linspace(0, DARK_ENOUGH, len(steps))
             self.colors = tuple(to_hex(colormaps[MAP](share)) for share in shares)
-        self.sizes = sorted({*runs[size].dropna()}) if size else []
+        self.sizes = self.explained = sorted({*runs[size].dropna()}) if size else []
         self.bar = None
         if shade and len(runs):
             ends = np.nanmin(runs[shade]), np.nanmax(runs[shade])
             norm = LogNorm(*ends) if ends[0] > 0 and ends[1] > 20 * ends[0] else Normalize(*ends)
             shades = ListedColormap(colormaps[MAP](np.linspace(0, DARK_ENOUGH, 256)))
             self.bar = ScalarMappable(norm, shades.with_extremes(bad=UNKNOWN))
+
+    def of_page(self, frame: pd.DataFrame) -> "OfFactors":
+        """The same, whose legend has what this part of the frame shows."""
+        page = copy.copy(self)
+        page.counts = self.counts[self.counts["experiment"].isin(frame["experiment"])]
+        page.explained = [each for each in self.sizes if each in {*frame[self.figure["size"]]}]
+        return page
 
     def scatter(self, ax: Any, points: pd.DataFrame) -> None:
         """The networks of a panel."""
@@ -267,24 +284,29 @@ class OfFactors:
 
     def lines(self, ax: Any, points: pd.DataFrame) -> bool:
         """The lines of least squares of the levels of the first factor, if the figure has them."""
-        for (level,), rows in groups_of(points, self.figure["groups"][:1]).items():
+        for (level,), rows in groups_of(points, self.factors[:1]).items():
             known = rows[np.isfinite(rows["x"]) & np.isfinite(rows["y"])]
             if self.figure.get("lines") and len(known) > 2 and np.ptp(known["x"]) > 0:
-                ends = np.array([known["x"].min(), known["x"].max()])
+                x = np.linspace(known["x"].min(), known["x"].max(), 50)
                 line = np.polynomial.Polynomial.fit(known["x"], known["y"], 1)
-                place = self.levels[self.figure["groups"][0]].index(level)
-                ax.plot(ends, line(ends), color=self.colors[place % len(self.colors)], lw=1.2)
+                ax.plot(x, line(x), color=self._color(self.factors[0], level), lw=1.2)
         return bool(self.figure.get("lines"))
 
     def of(self, key: tuple[Any, ...]) -> tuple[str, str]:
-        """Colour and marker of a group: of its first and of its last hyper-parameter."""
+        """Colour and marker of a group: of one and of the other of its hyper-parameters."""
         if not key:
             return COLORS[0], MARKERS[0]
-        names = self.figure["groups"]
-        first, last = (self.levels[names[n]].index(key[n]) for n in (0, -1))
-        if len(self.levels[names[0]]) == 1:  # the second one has colours, too
-            first = last
-        return self.colors[first % len(self.colors)], MARKERS[last % len(MARKERS)]
+        levels = dict(zip(self.figure["groups"], key, strict=True))
+        first, last = self.factors[0], self.factors[-1]
+        return self._color(first, levels[first]), self._marker(last, levels[last])
+
+    def _color(self, name: str, level: Any) -> str:
+        return self.colors[self.levels[name].index(level) % len(self.colors)]
+
+    def _marker(self, name: str, level: Any) -> str:
+        if name == "batch_size":
+            return marker_of(level)
+        return MARKERS[self.levels[name].index(level) % len(MARKERS)]
 
     def size(self, value: Any) -> float:
         """The diameter of a marker, in points."""
@@ -300,7 +322,7 @@ class OfFactors:
         from matplotlib.lines import Line2D
 
         handles = self._groups() if len(self.counts) else self._levels()
-        for value in self.sizes[:: 1 if len(self.sizes) < 4 else len(self.sizes) - 1]:
+        for value in self.explained[:: 1 if len(self.explained) < 4 else len(self.explained) - 1]:
             label = values_in_words(self.figure, {self.figure["size"]: value})
             handles.append((label, "0.6", "o", self.size(value)))
         lines = [
@@ -335,10 +357,11 @@ class OfFactors:
     def _levels(self) -> list[tuple[str, str, str, float]]:
         """The same for each level of the first hyper-parameter, a colour, and of a second one."""
         handles = []
-        for second, name in enumerate(self.figure["groups"]):
-            for n, level in enumerate(self.levels[name]):
-                color, marker = self.colors[n % len(self.colors)], MARKERS[n % len(MARKERS)]
-                look = ("0.4", marker) if second else (color, "o")
+        for name in self.factors:
+            for level in self.levels[name]:
+                first = name == self.factors[0]
+                color, marker = self._color(name, level), self._marker(name, level)
+                look = (color, "o") if first else ("0.4", marker)
                 handles.append((values_in_words(self.figure, {name: level}), *look, LARGEST))
         return handles
 

@@ -219,7 +219,6 @@ def _draw_layers(ax: Any, rows: pd.DataFrame, frame: pd.DataFrame) -> None:
     crowded = len(layers) * max(map(len, layers)) > 30
     turned = {"rotation": 90 if len(layers) > 12 else 40, "ha": "right", "va": "center"}
     ax.set_xticks(range(len(layers)), layers, rotation_mode="anchor", **turned if crowded else {})
-    ax.tick_params(axis="x", labelsize=4 if len(layers) > 24 else 6)
     ax.set(xlabel="layer", ylabel=with_units("", rows["units"].iloc[0]))
 
 

@@ -7,13 +7,12 @@ and bands are 95 % intervals, or an axis says what else. Colours survive print a
 import itertools
 import string
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from flatlab.lab.figures.labels import two_digits, without_common
+from flatlab.lab.figures.labels import without_common
 
 
 class Look(NamedTuple):
@@ -26,27 +25,31 @@ class Look(NamedTuple):
     @property
     def options(self) -> dict[str, Any]:
         """matplotlib's options for such a line."""
-        return {"color": self.color, "marker": self.marker, "ls": self.dash, "lw": 1, "mew": 0}
+        edge = 0.9 * (self.marker == "|")  # which has nothing but its edge
+        return {"color": self.color, "marker": self.marker, "ls": self.dash, "lw": 1, "mew": edge}
 
 
 RATES = {0.01: "#222222", 0.03: "#2b8cbe", 0.05: "#0d0887", 0.1: "#cc4778", 0.2: "#e07b1a"}
+BATCHES = "XP<^osDv>p*"
+"""Markers of batch sizes 1, 2, 4, 8 and so on."""
+
+
+def marker_of(batch_size: float) -> str:
+    """The marker of a batch size in all figures, by the power of two that is nearest."""
+    return BATCHES[min(round(np.log2(batch_size)), len(BATCHES) - 1)]
+
+
 SETTINGS = {
-    "learning rate 0.05, batch size 20": Look("#0d0887", "o"),
-    "learning rate 0.1, batch size 20": Look("#cc4778", "o"),
-    "learning rate 0.2, batch size 20": Look("#e07b1a", "o"),
-    "learning rate 0.1, batch size 8": Look("#6b1238", "^", "--"),
-    "learning rate 0.1, batch size 32": Look("#e0709a", "s", (0, (1.2, 0.8))),
+    "learning rate 0.05, batch size 20": Look(RATES[0.05], marker_of(20)),
+    "learning rate 0.1, batch size 20": Look(RATES[0.1], marker_of(20)),
+    "learning rate 0.2, batch size 20": Look(RATES[0.2], marker_of(20)),
+    "learning rate 0.1, batch size 8": Look("#6b1238", marker_of(8), "--"),
+    "learning rate 0.1, batch size 32": Look("#e0709a", marker_of(32), (0, (1.2, 0.8))),
 }
 """The five settings of chen2026 and chen2024; the shades of one colour are of one rate."""
 
-OTHERS = (
-    Look("#2b8cbe", "P"),
-    Look("#c9893a", "X"),
-    Look("#7f7f7f", "*"),
-    Look("#4d6b00", "<"),
-    Look("#b0389b", ">"),
-)
-"""Settings of other grids take these in turn."""
+OTHERS = ("#2b8cbe", "#c9893a", "#7f7f7f", "#4d6b00", "#b0389b")
+"""Settings of other grids take these colours in turn."""
 
 SAMPLES = {
     "train": Look("#999999", "o"),
@@ -60,9 +63,6 @@ BOUNDS = {
     "bound_a": Look("#b2182b", "o"),
 }
 """In the order of the lines from top to bottom: D, C, B, A."""
-
-HEADROOM = 0.75
-"""The share of a panel's data range that is added above it, for the correlation."""
 
 KINDS: dict[Literal["pooled", "within", "adjusted"], tuple[str, Look]] = {
     "pooled": ("all networks", Look("#222222", "o", "")),
@@ -94,20 +94,24 @@ def look_of_settings(
 ) -> dict[str, Look]:
     """The looks of settings, which are given in words.  own: looks of this figure alone."""
     known = {**SETTINGS, **(looks or {})}
-    others = itertools.cycle(OTHERS)
-    return {s: known[s] if s in known else next(others) for s in dict.fromkeys(settings)}
+    others = itertools.cycle(map(Look, OTHERS, MARKERS))
+    chosen = {s: known[s] if s in known else next(others) for s in dict.fromkeys(settings)}
+    sizes = {s: s.partition("batch size ")[2].partition(",")[0] for s in {*chosen} - {*known}}
+    markers = {s: marker_of(float(size)) for s, size in sizes.items() if size}
+    return chosen | {s: chosen[s]._replace(marker=marker) for s, marker in markers.items()}
 
 
 def in_order(values: Sequence[Any], factor: str) -> dict[Any, Look]:
     """Looks of the values of an ordered factor: a rate is a colour, a batch size a marker."""
-    steps = np.linspace(0, len(ORDERED) - 1, max(len(values), 2)).round().astype(int)
-    colors: Iterable[Any] = [ORDERED[k] for k in steps]
     if factor == "batch_size":
-        colors = np.linspace(0, 0.55, len(values))  # greys
-    elif {*values} <= {*RATES} and factor == "lr":
+        greys = np.linspace(0, 0.55, len(values))
+        return {v: Look(str(grey), marker_of(v)) for v, grey in zip(values, greys, strict=True)}
+    steps = np.linspace(0, len(ORDERED) - 1, max(len(values), 2)).round().astype(int)
+    colors = [ORDERED[k] for k in steps]
+    if {*values} <= {*RATES} and factor == "lr":
         colors = [RATES[value] for value in values]
     markers = itertools.cycle("o" if factor == "lr" else "osD^v")
-    return {v: Look(str(c), next(markers)) for v, c in zip(values, colors, strict=False)}
+    return {v: Look(c, next(markers)) for v, c in zip(values, colors, strict=False)}
 
 
 def handles_of(looks: Mapping[str, Look], ms: float = 4) -> list[Any]:
@@ -117,13 +121,21 @@ def handles_of(looks: Mapping[str, Look], ms: float = 4) -> list[Any]:
     return [Line2D([], [], ms=ms, label=name, **look.options) for name, look in looks.items()]
 
 
-def legend(fig: Any, looks: Mapping[str, Look], ms: float = 4, **options: Any) -> None:
-    """A legend above all panels, in as many columns as fit the width of the figure."""
+def legend(
+    fig: Any, looks: Mapping[str, Look], ms: float = 4, spare: Any = None, **options: Any
+) -> None:
+    """A legend above all panels, in as many columns as fit the width of the figure.
+
+    spare: a place without a panel, where it stands instead.
+    """
     from matplotlib.lines import Line2D
 
     handles = handles_of(looks, ms)
     if title := options.pop("title", ""):
         handles.insert(0, Line2D([], [], lw=0, label=title))
+    if spare:
+        spare.legend(handles=handles, loc="upper left", fontsize=7)
+        return
     widths = [0.45 + 0.05 * len(str(handle.get_label())) for handle in handles]  # in inches
     for columns in range(len(widths), 0, -1):
         rows = -(-len(widths) // columns)
@@ -142,25 +154,6 @@ def letters(axes: Iterable[Any]) -> None:
 def lettered(place: int, title: str) -> str:
     """The title of a panel with its letter, which is bold."""
     return rf"$\bf{{{string.ascii_lowercase[place]}}}$  {title}"
-
-
-def correlation(
-    rho: float,
-    low: float,
-    high: float,
-    *,
-    others: Mapping[Any, float] = MappingProxyType({}),
-    symbol: str = r"\rho",
-) -> str:
-    """A correlation and its interval, as printed in a panel.
-
-    others: the same by other kinds, which are printed below.
-    """
-    if rho != rho:
-        return rf"${symbol}$ undefined"
-    value, *ends = map(two_digits, (rho, low, high))
-    lines = [rf"${symbol}$ = {value}", f"[{', '.join(ends)}]"]
-    return "\n".join([*lines, *(f"{kind} {two_digits(r)}" for kind, r in others.items() if r == r)])
 
 
 def points_of_settings(ax: Any, runs: pd.DataFrame, x: str, y: str, size: float = 2.6) -> None:
@@ -231,27 +224,14 @@ def few_labels(axis: Any, values: pd.Series) -> None:
     low, high = values.min(), values.max()
     if (span := high / low) < 100:
         kept: list[float] = []  # those that do not come too near the one before
-        for tick in MaxNLocator(3).tick_values(low, high):
-            if low <= tick <= high and (not kept or tick / kept[-1] > span**0.3):
+        ticks = LogLocator(subs=(1, 2, 5)) if span > 4 else MaxNLocator(3)
+        for tick in ticks.tick_values(low, high):
+            if low <= tick <= high and (not kept or tick / kept[-1] > min(span**0.3, 1.9)):
                 kept.append(tick)
         even = span < 10 and kept
         axis.set_major_locator(FixedLocator(kept) if even else LogLocator(subs=(1, 3)))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter("{x:g}")
-
-
-def limit(ax: Any, axis: str, values: pd.Series, headroom: float = 0.06, ticks: int = 3) -> None:
-    """Set the limits of an axis and a few ticks.
-
-    headroom: the share of the data range that is left free above the points.
-    """
-    from matplotlib.ticker import MaxNLocator
-
-    finite = values[np.isfinite(values)]
-    low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 1.0)
-    span = (high - low) or abs(high) or 1.0
-    getattr(ax, f"set_{axis}lim")(low - 0.06 * span, high + headroom * span)
-    getattr(ax, f"{axis}axis").set_major_locator(MaxNLocator(ticks, steps=[1, 2, 4, 5, 10]))
 
 
 def log_spaced(checkpoints: Sequence[float] | np.ndarray) -> bool:

@@ -62,6 +62,8 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
             ax.set_yscale("log")
             style.plain_numbers(ax)
         values = sorted(set(here["x"]))
+        for place in range(len(values)):
+            ax.axvspan(place - 0.35, place + 0.35, color="0.95", lw=0, zorder=0)
         for place, (value, look) in enumerate(looks.items()):
             aside = 0.09 * (place - (len(looks) - 1) / 2)
             _means(ax, here[here["line"] == value], values, aside, look.options)

@@ -210,6 +210,7 @@ class Pack(Strict, frozen=True):
         return size * self.network.options.parameters(shape, outputs) * len(self.seeds)
 
 
+@functools.cache  # commands and tests plan the same files several times
 def packs_of(source: Source) -> dict[str, Pack]:
     """All packs of a grid's file, by key; raise `PlanError` with the file and the key."""
     packs: dict[str, Pack] = {}
@@ -293,9 +294,9 @@ def _packs_of_setting(
 
 
 @functools.cache  # of hundreds of settings; planning took twice as long without it
-def _stated(source: Source, name: str) -> tuple[Any, dict[tuple[str, str], Any]]:
-    """A section as a file has it, which is that of all settings that do not vary it."""
-    return section(source.parts(name), VARYING[name])
+def _sections_read(source: Source) -> dict[tuple[str, str], Any]:
+    """The sections of the settings of a file so far, by name and by what a setting changes."""
+    return {}
 
 
 def _sections_of(
@@ -304,16 +305,18 @@ def _sections_of(
     if ARCHITECTURE in varied:
         check_known("networks", varied[ARCHITECTURE], f"{location}.{ARCHITECTURE}")
 
-    def of(name: str) -> tuple[Any, dict[tuple[str, str], Any]]:
+    def of(name: str) -> Any:
         changes = {
             NAME if key == ARCHITECTURE else key: value
             for key, value in varied.items()
             if sections()[key] == name
         }
-        if not changes:
-            return _stated(source, name)
-        return section([*source.parts(name), (location, changes)], VARYING[name])
+        if (name, repr(changes)) not in read:
+            parts = [*source.parts(name), *([(location, changes)] if changes else [])]
+            read[name, repr(changes)] = section(parts, VARYING[name])
+        return read[name, repr(changes)]
 
+    read = _sections_read(source)
     (data, _), (network, chosen), (training, _) = map(of, ("data", "network", "training"))
     mode, architecture = training.mode, chosen["networks", network.name]
     if mode == "default":

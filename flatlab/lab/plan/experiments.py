@@ -197,7 +197,9 @@ class Source:
         self.key, self.scale = path.stem, scale
         self.folder = path.parent.parent
         self.name = "/".join(path.parts[-3:])
-        self.content = dict(_parsed(path.read_bytes(), self.name))
+        text = path.read_bytes()
+        self._identity = (self.name, scale, text)
+        self.content = dict(_parsed(text, self.name))
         if "scales" not in self.content:
             raise PlanError(absent("scales", self.content, f"{self.name}: scales"))
         self.scales = self.content.pop("scales")
@@ -212,6 +214,13 @@ class Source:
             importlib.import_module("flatlab.lab.kinds._former_keys").rename(self)
         check_known("lab/kinds", self.kind, f"{self.name}: kind")
         self.override: dict[str, Any] = self.scales[scale] or {}
+
+    def __eq__(self, other: object) -> bool:
+        """What is made of the same text at one scale is made once in a process."""
+        return isinstance(other, Source) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
 
     def check_keys(self, known: list[str], fixed: tuple[str, ...] = ("title",)) -> None:
         """Refuse unknown keys, and `fixed` keys in a scale."""

@@ -56,7 +56,7 @@ def _content(module: str) -> bytes:
     empty = is_catalogue(module) or _is_folder(module)
     tree = ast.Module([], []) if empty else syntax(_file(module))
     texts = ("label",) if f"{former(module)}.".startswith(f"{QUANTITIES}.") else ()
-    return f"{former(module)}\n{_canonical(tree, texts)}\n".encode() + _data(module, tree)
+    return f"{former(module)}\n{_text_of(tree, texts)}\n".encode() + _data(module, tree)
 
 
 def _data(module: str, tree: ast.Module) -> bytes:
@@ -103,8 +103,8 @@ def is_catalogue(module: str) -> bool:
     if path.name != "__init__.py" or not path.is_file():
         return False
     body = [node for node in syntax(path).body if not _is_text(node)]
-    rest = [ast.unparse(n) for n in body if not isinstance(n, ast.Import | ast.ImportFrom)]
-    return len(rest) == 1 and rest[0].startswith("__all__ =")
+    rest = [node for node in body if not isinstance(node, ast.Import | ast.ImportFrom)]
+    return len(rest) == 1 and ast.unparse(rest[0]).startswith("__all__ =")
 
 
 @functools.cache
@@ -121,18 +121,22 @@ def _is_folder(module: str) -> bool:
 def _imported(module: str) -> tuple[str, ...]:
     is_package = _file(module).name == "__init__.py"
     package = module if is_package else module.rpartition(".")[0]
-
-    def names() -> Iterator[str]:
-        for node in _statements(syntax(_file(module))):
-            if isinstance(node, ast.Import):
-                yield from (alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                origin = resolve_name("." * node.level + (node.module or ""), package)
-                yield origin
-                yield from (f"{origin}.{alias.name}" for alias in node.names)
-
-    ours = (name for name in map(_named_by(module), names()) if name.split(".")[0] == "flatlab")
+    names = map(_named_by(module), _names_in(syntax(_file(module)), package))
+    ours = (name for name in names if name.split(".")[0] == "flatlab")
     return tuple(name for name in ours if _file(name).is_file())
+
+
+@functools.cache
+def _names_in(tree: ast.Module, package: str) -> tuple[str, ...]:
+    """What the statements of a module of a package import, or may import: modules and names."""
+    names = []
+    for node in _statements(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            origin = resolve_name("." * node.level + (node.module or ""), package)
+            names += [origin, *(f"{origin}.{alias.name}" for alias in node.names)]
+    return tuple(names)
 
 
 def _named_by(module: str) -> Callable[[str], str]:
@@ -173,6 +177,9 @@ def _canonical(node: object, texts: tuple[str, ...]) -> str:
     if isinstance(node, list):
         return f"[{','.join([_canonical(each, texts) for each in node])}]"
     return ascii(node)  # repr would depend on the version of Python
+
+
+_text_of = functools.cache(_canonical)
 
 
 def _fields(node: Any, texts: tuple[str, ...]) -> Iterator[tuple[str, Any]]:

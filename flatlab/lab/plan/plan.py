@@ -46,9 +46,7 @@ class Plan:
     def __init__(self, config: Mapping[str, Any], name: str = "config.yaml") -> None:
         self.config = load_config(config, name)
         # All files are read now, so that a mistake is reported before anything runs.
-        keys = experiment_keys()
-        self.experiments = {key: self.experiment(key) for key in keys}
-        self._as_published = {key: self._load(key, "paper") for key in keys}
+        self.experiments = {key: self.experiment(key) for key in experiment_keys()}
         computable = {key for key, experiment in self.experiments.items() if experiment.packs}
         self.papers: dict[str, list[Figure]] = {}
         for whole in figures():
@@ -129,9 +127,10 @@ class Plan:
 
         return load_experiment(key, scale, find, context)
 
+    @functools.cache  # noqa: B019 - as above
     def as_published(self, key: str) -> Experiment:
         """One experiment at scale paper without stand-ins."""
-        return self._as_published[key]
+        return self._load(key, "paper")
 
     @property
     def shares_results(self) -> bool:

@@ -32,9 +32,9 @@ from flatlab.lab.tables.eligibility import (
 )
 from flatlab.lab.tables.selection import UNCHANGED, counts, one_per_run, through_training
 from flatlab.stats.correlation import KINDS, Correlations, Kind
-from flatlab.stats.estimate import Array, Estimate, over_seeds, undefined
+from flatlab.stats.estimate import Array, Estimate, over_seeds, strata_of, undefined
 from flatlab.stats.ranks import Pairs, Ranks
-from flatlab.stats.trends import difference, mean
+from flatlab.stats.trends import contrast, difference, mean
 from flatlab.stats.verdict import LEVEL
 
 Mask = NDArray[np.bool_]
@@ -275,6 +275,17 @@ class Networks:
         """The mean of a column over the networks."""
         label = f"{self.word(name)}; {self.context}"
         return estimate(label, lambda: over_seeds(label, mean, self.seeds(name)))
+
+    def mean_of(self, name: str, values: Array) -> Estimate:
+        """The mean of a number of each network; settings are fixed, and their seeds vary by chance.
+
+        name: what it is called.  values: (networks), of which only those that are finite count.
+        """
+        finite = np.isfinite(values)
+        require(int(finite.sum()), self.key, f"networks with {name}")
+        strata = strata_of(self.data["setting"].values[finite])
+        groups = [values[finite][strata == stratum] for stratum in np.unique(strata)]
+        return contrast(name, groups, [len(group) / finite.sum() for group in groups])
 
     def minus(self, other: Self, name: str) -> Estimate:
         """How much larger the mean of a column is than over other networks."""

@@ -238,7 +238,6 @@ OF_MINIMA = [
     ("fig5", "c3", {}, {"kappa": -0.9}, {"kappa": 0.5}),
     ("fig5", "c1-network", {}, {"network_norm": 0.999}, {"network_trace": 0.95}),
     ("fig5", "c2-network", {}, {"network_trace": -0.9}, {"network_norm": 0.1}),
-    ("fig5", "c3-network", {}, {"kappa": -0.9}, {"kappa": 0.5}),
     ("fig7", "c1", {}, {"change": 1e-3}, None),
     ("fig7", "c2", HIGH, {"after": 0.95}, {"after": 0.5}),
     ("fig7", "c3", {}, {"change": 1e-5}, None),

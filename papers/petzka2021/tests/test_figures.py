@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from flatlab.lab import plan
-from flatlab.lab.figures import lines, render
+from flatlab.lab.figures import lines
 from flatlab.lab.figures import render as figures
 from flatlab.lab.kinds.simulation import tabulate
 

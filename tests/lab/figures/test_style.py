@@ -5,26 +5,28 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
+from flatlab.lab import plan
 from flatlab.lab.figures import render, style
-from flatlab.papers.macdonald2023 import figures as macdonald
+from flatlab.lab.figures.points import OfFactors
 from tests.lab.publish.made_up import ROOT
 
+FIGURES = plan.figures()
 PALETTES = {
-    "settings": [look.color for look in style.SETTINGS.values()],
     "rates": style.RATES.values(),
-    "others": [look.color for look in style.OTHERS],
+    "others": style.OTHERS,
     "ordered": style.ORDERED,
-    "samples": [look.color for look in style.SAMPLES.values()],
-    "bounds": [look.color for look in style.BOUNDS.values()],
     "kinds": [look.color for _, look in style.KINDS.values()],
     "colors": style.COLORS,
-    "smoothings": [color for color, *_ in macdonald.SMOOTHINGS.values()],
-    "input scales": [color for color, *_ in macdonald.INPUT_SCALES.values()],
 }
+for looks in (style.SETTINGS, style.SAMPLES, style.BOUNDS):
+    PALETTES[", ".join(looks)] = [look.color for look in looks.values()]
+DECLARED = {f.target: {*re.findall("#[0-9a-f]{6}", str(f.settings))} for f in FIGURES}
+PALETTES |= {target: colors for target, colors in DECLARED.items() if colors}
 SEEN = {
     "all": np.eye(3),
     "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
@@ -58,10 +60,22 @@ def test_colours_stand_out_from_white_and_from_each_other(name):
 
 
 def test_no_text_is_smaller_than_six_points():
+    assert {figure.settings["size_inches"][0] for figure in FIGURES} == {7.1}  # 180 mm
     sizes = [value for key, value in render.STYLE.items() if key.endswith("size")]
     for path in [*Path(ROOT).glob("flatlab/lab/figures/*.py"), *Path(ROOT).glob("papers/*/*.py")]:
-        sizes += map(float, re.findall(r"fontsize[\"']?[=:] ?([\d.]+)", path.read_text()))
+        sizes += map(float, re.findall(r"(?:font|label)size[\"']?[=:] ?([\d.]+)", path.read_text()))
     assert min(sizes) >= 6
+
+
+def test_a_batch_size_has_one_marker_and_a_rate_one_colour_in_all_figures():
+    frame = pd.DataFrame({"row": "run", "batch_size": [8, 32]})
+    factors = OfFactors(frame, {"groups": ["batch_size"], "shade": ""})
+    for size, look in style.in_order([8, 32], "batch_size").items():
+        named = style.look_of_settings([f"learning rate {n}, batch size {size}" for n in (0.1, 7)])
+        markers = {look.marker, factors.of((size,))[1], *(each.marker for each in named.values())}
+        assert markers == {style.marker_of(size)}
+    for rate, look in style.in_order([0.1, 0.2], "lr").items():
+        assert style.SETTINGS[f"learning rate {rate}, batch size 20"].color == look.color
 
 
 def test_a_number_outside_of_a_panel_has_an_arrow_in_the_colour_of_its_line():

@@ -296,8 +296,8 @@ def test_figures_of_all_grids_show_each_of_them(tables):
             expected = zip(end[x].values, end[y].values, strict=True)
             assert sorted(map(tuple, points)) == sorted(expected)
             rho = np.corrcoef(end[x], end[y])[0, 1]
-            text = axes[row, column].texts[0].get_text()
-            assert text.startswith(rf"$\rho$ = {rho:.2f}".replace("-", "−"))
+            text = axes[row, column].get_title(loc="left")
+            assert rf"$\rho$ = {rho:.2f}".replace("-", "−") in text
 
 
 def test_the_stability_of_a_layer_is_its_sensitivity_over_its_bound(tables):

@@ -46,6 +46,7 @@ def test_every_command_of_the_pages_is_carried_out(tmp_path):
     folder, printed, tables = tmp_path, [], []
     for name, language, block in BLOCKS.findall(PAGES):
         if name:
+            (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(block)
         for line in block.splitlines() if language == "sh" else []:
             if line.startswith("cd "):
