@@ -137,7 +137,7 @@ class Networks:
 
     def that_interpolate(self) -> Self:
         """Those whose training loss is below 1e-2 at the end."""
-        return replace(self.among(interpolates(self.table).values), interpolating=True)
+        return replace(self.among(interpolates(self.table)), interpolating=True)
 
     def among(self, mask: Mask) -> Self:
         """Those for which a mask over all runs of the table is true."""
