@@ -11,6 +11,7 @@ import flatlab
 from flatlab.core.registry import imported, keys_of
 from tests.measurement.comparing import Spy, assert_same_state, same, state
 from tests.networks.small_networks import small
+from tests.networks.written import Written
 from tests.refusals import refused
 
 OPTIONS = {
@@ -104,28 +105,21 @@ def test_what_is_of_a_loss_needs_targets(family):
     refused("targets", measured, family, model, x, None)
 
 
-class Behind(nn.Module):
-    def __init__(self, inside, after):
-        super().__init__()
-        self.inside, self.after = inside, after
-
-    def forward(self, x):
-        return self.after(self.inside(x), x)
-
-
 def with_weight(model, x, value):
     next(m for m in model.modules() if isinstance(m, nn.Linear)).weight.data[0, 0] = value
     return model
 
 
 def constant(model, x, value):
-    return Behind(model, lambda f, x: f.masked_fill(f < 1e9, value))
+    return Written(
+        lambda net, x: net.inside(x).masked_fill(x.new_ones(1).bool(), value), inside=model
+    )
 
 
 def of_one_sample(model, x, value):
-    last = x[-1].sum()
-    apart = lambda x: ((x.flatten(1).sum(1) - last).abs() < 1e-6)[:, None]  # noqa: E731
-    return Behind(model, lambda f, x: torch.where(apart(x), value, f))
+    last = lambda x, of=x[-1]: (x == of).flatten(1).all(1, keepdim=True)  # noqa: E731
+    where = lambda net, x: torch.where(last(x), value, net.inside(x))  # noqa: E731
+    return Written(where, inside=model)
 
 
 @pytest.mark.parametrize("family", sorted(OPTIONS.keys() - {"linear"}))
