@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn.utils import parametrizations, prune
 
 import flatlab
+from tests.measurement.comparing import sharpness
 from tests.networks.written import Written
 from tests.refusals import refused
 
@@ -31,20 +32,6 @@ def hooked(change, place=2):
     model = perceptron()
     model[place].register_forward_hook(lambda module, given, output: change(output))
     return model
-
-
-def sharpness(model, x):
-    """||df/dtheta||_F^2 of each sample."""
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    flags = {"retain_graph": True, "materialize_grads": True}
-    return [
-        sum(
-            float(g.square().sum())
-            for f in row
-            for g in torch.autograd.grad(f, parameters, **flags)
-        )
-        for row in model(x)
-    ]
 
 
 def frobenius(model, x):
