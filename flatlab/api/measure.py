@@ -2,7 +2,6 @@
 
 import itertools
 import textwrap
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from flatlab.core.store import as_strings
 from flatlab.core.text import table
 from flatlab.derivatives.checks.derivative_check import SAMPLES
 from flatlab.derivatives.checks.isolation import preserving_state
-from flatlab.derivatives.per_sample.memory import accuracy_of, available, held_by_one
+from flatlab.derivatives.per_sample.memory import available
 from flatlab.derivatives.per_sample.probe import graph_of, run
 from flatlab.inputs.arguments import Arguments, documented, separated
 from flatlab.inputs.loss_forms import Function
@@ -28,14 +27,7 @@ from flatlab.inputs.losses import options_known, with_options
 from flatlab.inputs.prepare import Ready, made_ready, only, unwrapped
 from flatlab.losses._base import Loss
 from flatlab.measuring.preflight import measure_family
-from flatlab.measuring.quantity import (
-    Measured,
-    Quantity,
-    Settings,
-    attributes,
-    quantities_of,
-    settings_of,
-)
+from flatlab.measuring.quantity import Measured, Quantity, attributes, quantities_of, settings_of
 from flatlab.version import __version__
 
 ALL = "all"
@@ -203,8 +195,6 @@ def _report(
             if not samples.inputs.is_floating_point() and not _takes_tokens(name, model):
                 raise MeasureError(f"{name} takes no tokens: its inputs are real numbers")
             with ProgressBar(f"measuring {name}", 1, settings.progress):
-                if options.get("accuracy") == AUTO:
-                    _say_if_estimated(name, model, settings, samples.inputs)
                 known = starts.setdefault(CHECKED, {})
                 result = measure_family(name, model, samples, settings, known)
             _check_finite(name, result)
@@ -226,19 +216,6 @@ def _report(
         **({"left_out": reasons} if left_out else {}),
     }
     return report.assign_attrs(about)
-
-
-def _say_if_estimated(name: str, model: nn.Module, settings: Settings, inputs: Tensor) -> None:
-    """Say that a family estimates what does not fit in memory."""
-    findings = settings.findings(model, inputs)
-    if accuracy_of(AUTO, findings, inputs, settings.budget) is not None:
-        warnings.warn(
-            f"{name} estimates, with standard errors beside the values: the derivatives of a "
-            f"sample with {findings.outputs} outputs take "
-            f"{held_by_one(findings, inputs) / 1e9:.3g} GB; accuracy='exact' computes them in "
-            "blocks",
-            stacklevel=5,
-        )
 
 
 def _check_finite(family: str, result: Measured) -> None:

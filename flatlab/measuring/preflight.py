@@ -1,5 +1,6 @@
 """Ask of a network, once, whether it can be measured, and call a family with what is found."""
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from flatlab.core.errors import MeasureError, first_line, is_device_failure, is_
 from flatlab.core.registry import imported
 from flatlab.derivatives.checks.derivative_check import DerivativeReport, Kind, check_derivatives
 from flatlab.derivatives.checks.isolation import batch_norm, is_finite
-from flatlab.derivatives.per_sample.memory import fitting
+from flatlab.derivatives.per_sample.memory import accuracy_of, fitting, held_by_one
 from flatlab.derivatives.per_sample.probe import run
 from flatlab.derivatives.second_order.second_pass import recomposed
 from flatlab.measuring.quantity import Measured, SampleSet, Settings
@@ -61,6 +62,8 @@ def measure_family(
         if wide is not None and (why := loss.unfit(wide)):
             raise MeasureError(why)
         how = replace(settings, difference_step=report.step)
+        if getattr(options, "accuracy", None) == "auto":
+            _say_if_estimated(name, model, samples.inputs, how)
         with recomposed(report.operations):
             result: Measured = family.measure(model, samples, how)
             seen = result.finite or _outputs_finite(model, samples.inputs, mode, how)
@@ -74,6 +77,19 @@ def measure_family(
     if not result.finite:
         result = result.without_numbers()
     return replace(result, notes=result.notes | report.notes)
+
+
+def _say_if_estimated(name: str, model: nn.Module, inputs: Tensor, how: Settings) -> None:
+    """Say that a family estimates what does not fit in memory."""
+    findings = how.findings(model, inputs)
+    if accuracy_of("auto", findings, inputs, how.budget) is not None:
+        warnings.warn(
+            f"{name} estimates, with standard errors beside the values: the derivatives of a "
+            f"sample with {findings.outputs} outputs take "
+            f"{held_by_one(findings, inputs) / 1e9:.3g} GB; accuracy='exact' computes them in "
+            "blocks",
+            stacklevel=5,
+        )
 
 
 def _outputs_finite(model: nn.Module, inputs: Tensor, mode: str | None, how: Settings) -> bool:
