@@ -347,7 +347,8 @@ def test_simple_vit_trains_as_one_writes_it_with_the_framework():
     arrays, _ = trained.weights
     assert set(arrays) == set(tensors)
     for name, tensor in tensors.items():
-        assert arrays[name][1, -1] == pytest.approx(tensor.detach().numpy(), rel=0, abs=1e-10), name
+        expected = tensor.detach().numpy()
+        np.testing.assert_allclose(arrays[name][1, -1], expected, rtol=0, atol=1e-10)
 
 
 @pytest.mark.more

@@ -25,7 +25,7 @@ ON_TEST = ("train_loss", "test_loss", "root_sharpness", "log_volume", "g", "loca
 
 
 THOROUGH = {"chen2026_fig4", "chen2026_figJ12", "beyond_fig1", "beyond_fig2"}
-"""Made twice; the others share their code."""
+"""Laid out and made twice; the others share their code."""
 
 
 SETTINGS = {
@@ -212,7 +212,6 @@ def _where_misclassified(generator, made):
 def drawn(frame, panels, **options):
     fig = Figure(figsize=(11, 7), layout="constrained")
     template.draw_panels(fig, frame, panels, **options)
-    fig.draw_without_rendering()
     return fig
 
 

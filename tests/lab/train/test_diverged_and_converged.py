@@ -40,7 +40,7 @@ class TestDivergence:
             assert not finite(short, run)
             same_bytes(trained, short, run)
 
-    @pytest.mark.first(2)
+    @pytest.mark.first(1)
     @pytest.mark.parametrize("mode", MODES)
     def test_its_companions_are_unaffected_to_the_bit(self, mode, monkeypatch):
         """The same pack, in which one network starts with huge weights, or does not."""
@@ -135,7 +135,7 @@ class TestDivergence:
 
 
 class TestStopping:
-    @pytest.mark.first(2)
+    @pytest.mark.first(1)
     @pytest.mark.parametrize("mode", MODES)
     def test_each_network_stops_at_its_own_step(self, mode):
         raw = images((8, 8))
@@ -167,6 +167,7 @@ class TestStopping:
         expected = next(s for s in looks if loss[[s - 20, s - 10, s]].mean() < 0.2)
         assert trained.weights[1]["steps"] == [expected]
 
+    @pytest.mark.first(1)
     @pytest.mark.parametrize(
         ("mode", "minibatches", "more"),
         [
@@ -178,11 +179,11 @@ class TestStopping:
     def test_the_mean_of_the_losses_of_an_epoch_can_be_asked_for(self, mode, minibatches, more):
         """Of the minibatches as they were trained on, before each step; with `full` one a step."""
         raw, seeds = images((8, 8)), (0, 1, 2, 3)
-        given = {"mode": mode, "minibatches": minibatches, "lr": 0.1, "iterations": 60, **more}
-        dense = only(raw, settings("mlp", seeds, checkpoints=[*range(60)], **given))
+        given = {"mode": mode, "minibatches": minibatches, "lr": 0.1, "iterations": 30, **more}
+        dense = only(raw, settings("mlp", seeds, checkpoints=[*range(30)], **given))
         split, order = prepare(raw, DATA).train, minibatches_of([*seeds], 22, {**TRAINING, **given})
-        model, losses = build(small("mlp"), (1, 8, 8), 3).double(), np.empty((60, 4))
-        for step, batch in zip(range(60), order, strict=False):
+        model, losses = build(small("mlp"), (1, 8, 8), 3).double(), np.empty((30, 4))
+        for step, batch in zip(range(30), order, strict=False):
             for run, index in enumerate(batch.tolist()):
                 state = {key: torch.tensor(a[run, step]) for key, a in dense.dense[0].items()}
                 model.load_state_dict(state)
@@ -192,7 +193,7 @@ class TestStopping:
         means = losses.reshape(-1, per_epoch, 4).mean(1)
         below = np.sort(means.min(0))[1:3].mean()  # which some reach
         first = [np.flatnonzero(mean < below) for mean in means.T]
-        expected = [(at[0] + 1) * per_epoch if len(at) else 60 for at in first]
+        expected = [(at[0] + 1) * per_epoch if len(at) else 30 for at in first]
         assert {len(at) > 0 for at in first} == {False, True}
         rule = {**dict.fromkeys(("every", "loss", "accuracy")), "mean_of": 1, "epoch_loss": below}
         trained = only(raw, settings("mlp", seeds, stop=rule, **given))

@@ -102,7 +102,7 @@ def test_every_mode_does_what_the_papers_write(network, rule):
         assert set(found.weights[0]) == set(expected)
         for key, tensor in expected.items():
             array = found.weights[0][key][1, 0]
-            assert array == pytest.approx(tensor.numpy(), rel=0, abs=EXACT), (mode, key)
+            np.testing.assert_allclose(array, tensor, rtol=0, atol=EXACT, err_msg=f"{mode} {key}")
 
 
 @pytest.mark.first(3)
@@ -154,7 +154,7 @@ def test_runs_that_stop_take_their_random_numbers_with_them():
     for other in found[1:]:
         assert other.weights[1]["steps"] == steps
         for name, array in found[0].weights[0].items():
-            assert other.weights[0][name] == pytest.approx(array, rel=0, abs=1e-7), name
+            np.testing.assert_allclose(other.weights[0][name], array, rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("start", [0, 1, 99, 100, 250])

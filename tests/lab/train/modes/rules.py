@@ -1,7 +1,6 @@
 """Rules of training and networks that every mode must follow."""
 
 import numpy as np
-import pytest
 
 from flatlab.core.registry import literal
 from flatlab.lab.plan import keys_of
@@ -107,4 +106,6 @@ def assert_equal(found, expected, exact=EXACT):
     assert set(found) == set(expected)
     for name, array in expected.items():
         assert np.isfinite(array).all(), name
-        assert found[name] == pytest.approx(array, rel=0, abs=exact), name
+        np.testing.assert_allclose(
+            found[name], array, rtol=0, atol=exact, equal_nan=False, err_msg=name
+        )

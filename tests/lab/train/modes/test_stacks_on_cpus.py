@@ -63,6 +63,6 @@ def test_several_stacks_train_as_the_loop_does(network, rule, monkeypatch):
     assert len(set(found.weights[1]["steps"])) > 1 or "stop" not in rule
     for name, array in expected.weights[0].items():
         assert np.isfinite(array).all(), name
-        assert found.weights[0][name] == pytest.approx(array, rel=0, abs=1e-10), name
+        np.testing.assert_allclose(found.weights[0][name], array, rtol=0, atol=1e-10)
     for name, curve in expected.curves.items():
         assert found.curves[name].values == pytest.approx(curve.values, rel=0, abs=1e-8), name
