@@ -25,7 +25,7 @@ PAPERS = Path(__file__).resolve().parents[1] / "papers"
 def pytest_configure(config):
     """Draw few networks for each law where `make test` leaves further cases out."""
     if "not more" in config.option.markexpr:
-        settings.register_profile("quick", max_examples=12)
+        settings.register_profile("quick", max_examples=8)
         settings.load_profile("quick")
 
 

@@ -26,7 +26,6 @@ EXAMPLES = {
     "build": "flatlab build petzka2021 -n",
     "check": "flatlab check results/demo",
     "compare": "flatlab compare results/demo",
-    "completion": "source <(flatlab completion bash)",
     "correlate": "flatlab correlate table.zarr.zip test_error --within lr,batch_size",
     "doctor": "flatlab doctor",
     "estimate": "flatlab estimate chen2026_figH8 --scale short",

@@ -69,8 +69,8 @@ class Arguments(Strict, frozen=True):
     memory: Annotated[
         Count | None,
         means(
-            "what derivatives may take, in bytes; null: a quarter of what is free. What does not "
-            "fit is computed in blocks"
+            "what derivatives may take: bytes in Python, GB in the shell; null: a quarter of what "
+            "is free. What does not fit is computed in blocks"
         ),
     ] = None
     seed: Annotated[int, means("of what is drawn at random", ge=0)] = 0

@@ -29,6 +29,8 @@ from flatlab.inputs.losses import loss_for
 from flatlab.losses._base import Loss
 from flatlab.measuring.quantity import SampleSet
 
+WRAPPERS = nn.DataParallel, nn.parallel.DistributedDataParallel, torch.optim.swa_utils.AveragedModel
+
 
 @dataclass(frozen=True)
 class Ready:
@@ -468,10 +470,10 @@ def only(model: nn.Module, parameters: str | Sequence[str] | None) -> Iterator[N
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """What is compiled, or spread over devices, as it is without that."""
+    """What is compiled, averaged, or spread over devices, as it is without that."""
     while True:
         inside = getattr(model, "_orig_mod", None)  # what torch.compile wraps
-        if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
+        if isinstance(model, WRAPPERS):
             inside = model.module
         if not isinstance(inside, nn.Module):
             return model

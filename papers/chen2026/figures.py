@@ -75,7 +75,7 @@ def pairs(grid: str, networks: str) -> Matrix:
         pairs=tuple(("root_sharpness", y) for y in ("mls", "log_volume", "generalization_gap")),
         framed=DECIDE,
         title=f"sharpness, compression and generalization of {networks}",
-        caption=(captions.AT_THE_END, captions.PAIRS),
+        caption=(captions.AT_THE_END, captions.PAIRS, captions.KAPPA),
         details=(captions.WITH_BOUNDS, captions.GAP, captions.INTERVALS),
     )
 

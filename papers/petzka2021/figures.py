@@ -13,7 +13,7 @@ PAPER = Paper(
     targets=("fig3", "fig4", "fig5", "fig6", "fig7", "fig8"),
 )
 
-POINTS = "Each point is one trained network. Relative flatness is large where it is sharp."
+POINTS = f"{captions.AT_THE_END} {captions.KAPPA}"
 GAP = "The gap is test minus training loss."
 LAST_LAYER = (
     "Relative flatness, trace and squared norm are of the last layer's weights, its features "

@@ -1,11 +1,9 @@
-"""The command line as a whole: help in groups, tables as text, completion, what a start imports."""
+"""The command line as a whole: help in groups, tables as text, what a start imports."""
 
 import re
 import shlex
-import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -18,12 +16,6 @@ from flatlab.core import text
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = [*parser("").commands]
 HELP = {"measure": ("lenet5", "digits", "cross-entropy", "how it is computed:")}
-TRY = """
-source completion.sh
-COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
-_shtab_flatlab flatlab
-echo "${COMPREPLY[@]}"
-"""
 
 
 def test_help_lists_every_command_once_and_in_its_group(capsys):
@@ -54,7 +46,7 @@ def test_every_command_has_an_example_that_it_understands():
     commands = parser(None).commands
     assert {*commands} == {*EXAMPLES}
     for name, line in EXAMPLES.items():
-        words = shlex.split(line.removeprefix("source <(").removesuffix(")"))
+        words = shlex.split(line)
         assert words[:2] == ["flatlab", name]
         commands[name].parse_known_args(words[2:])  # `build` passes the rest on
         assert line in commands[name].format_help()
@@ -93,30 +85,6 @@ def test_only_the_command_that_is_called_is_imported():
     loaded = {*done.stderr.split()}
     assert "flatlab.cli.experiments" in loaded
     assert not loaded & {"flatlab.cli.correlate", "xarray", "scipy", "torch"}
-
-
-@pytest.mark.skipif(
-    not (shutil.which("bash") and find_spec("shtab")), reason="no bash, or no shtab"
-)
-def test_bash_completes(project, printed):
-    Path("mine.zarr.zip").touch()
-    Path("completion.sh").write_text(printed("completion", "bash"))
-    for words, completed in {
-        "me": "measure",
-        "experiments vgg": "vgg-grid",
-        "run mlp-grid --sc": "--scale",
-        "measure --loss lo": "logistic",
-        "measure --out mine": "mine.zarr.zip",
-        "completion z": "zsh",
-    }.items():
-        call = ["bash", "-c", TRY, "bash", "flatlab", *words.split(" ")]
-        done = subprocess.run(call, capture_output=True, text=True, check=True)
-        assert done.stdout.split() == [completed]
-
-
-def test_without_shtab_completion_names_it(monkeypatch, refusal):
-    monkeypatch.setitem(sys.modules, "shtab", None)
-    assert refusal("completion", "zsh").startswith("the package shtab is missing; install it")
 
 
 def test_a_command_that_is_stopped_says_so_in_a_sentence(monkeypatch, capsys):

@@ -51,7 +51,7 @@ def normalized(model, inputs, layer):
     return model
 
 
-@pytest.mark.first(8)
+@pytest.mark.first(6)
 @pytest.mark.parametrize(("name", "loss"), DIAGONAL)
 def test_layers_and_all_parameters_have_what_their_hessian_says(name, loss):
     """Layers as they are and normalized; traces of convolutions too; in float64 and in float32."""

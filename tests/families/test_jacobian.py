@@ -228,6 +228,7 @@ def flat(gradients):
     return torch.cat([gradient.flatten() for gradient in gradients])
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", ["lenet", "resnet"])
 def test_lambda_max_is_that_of_the_whole_hessian(name):
     """With other losses: derivatives/test_curvature.py, of perceptrons."""

@@ -101,7 +101,7 @@ def test_batch_norm_with_the_statistics_of_all_samples():
 def test_density_and_trace():
     matrix = "hessian"
     model, x, labels = small("mlp-tanh")
-    options = {"density_probes": 20, "density_steps": 200, "density_width": 0.05, "largest": 0}
+    options = {"density_probes": 10, "density_steps": 200, "density_width": 0.05, "largest": 0}
     found = measured(model, x, labels, matrices=[matrix], **options).isel(block=0, matrix=0)
     whole = dense(model, x, labels)[matrix]
     values = torch.linalg.eigvalsh(whole).numpy()

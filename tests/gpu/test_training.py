@@ -75,14 +75,14 @@ def assert_as_on_the_cpu(raw, gpu, given, mode):
         assert found.weights[0][name] == pytest.approx(array, rel=0, abs=EXACT), name
 
 
-@pytest.mark.first(1)
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("network", "options", "shape", "mode"), EACH_NETWORK)
 def test_every_network_is_trained_as_by_the_loop_on_the_cpu(network, options, shape, mode, gpu):
     given = settings(network, options=options, iterations=steps(gpu))
     assert_as_on_the_cpu(images(shape), gpu, given, mode)
 
 
-@pytest.mark.first(1)
+@pytest.mark.more
 @pytest.mark.parametrize("rule", EACH_RULE)
 def test_every_rule_is_followed_as_by_the_loop_on_the_cpu(rule, gpu):
     given = settings("vgg", iterations=steps(gpu), **rule)
@@ -131,6 +131,7 @@ def test_one_that_diverges_stands_still_beside_others_that_do_not(mode, gpu):
                 assert np.isfinite(array[run]).all()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("mode", BATCHED_LATER)
 def test_one_that_stops_leaves_the_others_bytes(mode, gpu):
     raw = images((8, 8))

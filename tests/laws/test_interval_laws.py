@@ -31,7 +31,7 @@ DECISIVE = (
 KNOWN = {str(design): design for design in designs.designs()}
 
 
-@pytest.mark.first(4)
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", DECISIVE)
 def test_an_interval_covers_the_truth_as_often_as_it_says(name):
     found = simulate(replace(KNOWN[name], replicates=2_000))

@@ -17,6 +17,7 @@ FORWARD_PASSES = {"prediction", "diagonal", "linear"}
 OPTIONS = {
     "flatness": {"flatness": ["exact", "maximal"]},
     "capacity": {"capacity": ["pac-bayes"]},
+    "sharpness": {"sharpness_radii": {"worst-adaptive-l2": [0.1], "average-standard-l2": [0.1]}},
     "feature-robustness": {"robustness_draws": 3},
     "representativeness": {"representativeness_draws": 3},
     "representations": {"representations": ["local"]},

@@ -34,6 +34,7 @@ def loss(f, y=LABELS, **how):
     return F.cross_entropy(f, y, weight=TENSOR, **how)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("kind", "size", "smoothing"), [(Plain, None, 0.0), (Kinked, 1, 0.2), (Plain, 1, 0.2)]
 )

@@ -79,7 +79,10 @@ EVERYTHING = {
     "tracker": lambda model, x, y: flatlab.Tracker(model, x, y, loss="cross-entropy")(0),
     "loader": lambda model, x, y: flatlab.measure(model, shuffled(x, y), families="geometry"),
 }
-COSTLESS = {"jacobian": {"pairs": 0}}
+COSTLESS = {
+    "jacobian": {"pairs": 0},
+    "sharpness": {"sharpness_radii": {"worst-adaptive-l2": [0.1], "average-standard-linf": [0.1]}},
+}
 GENERATOR = torch.Generator().manual_seed(5)
 
 

@@ -76,12 +76,14 @@ def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
     assert underscored <= quantities | functions | settings | notes | {*FAMILIES}
 
 
+@pytest.mark.more
 def test_every_block_of_the_page_on_large_networks_runs(capsys):
     assert len(blocks("large.md")) == 5
     run("large.md", {})
     assert "'embedding'" in capsys.readouterr().out
 
 
+@pytest.mark.more
 @pytest.mark.filterwarnings("ignore")
 def test_every_block_of_the_page_on_networks_runs(monkeypatch, capsys):
     monkeypatch.setattr(torch, "compile", lambda model: torch._dynamo.optimize("eager")(model))
@@ -92,6 +94,7 @@ def test_every_block_of_the_page_on_networks_runs(monkeypatch, capsys):
     assert masked.startswith("6 ")  # positions
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("page", "files"), [("spectra.md", ["density"]), ("landscapes.md", ["lines", "plane"])]
 )

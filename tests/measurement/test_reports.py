@@ -109,6 +109,7 @@ def test_the_dataset_says_how_it_was_made(report):
         "families": ["geometry"],
         "precision": "float64",
         "loss": "half-mse",
+        "bounds": "proxies, which may be exceeded: 0 see several positions",
         "singular_values": "all",
         "layers_left_out": [],
         "parameters_by_generic_gradient": [],

@@ -72,6 +72,7 @@ def test_inputs_beside_real_ones_are_exact_and_held_fixed(case, kind):
 )
 def test_every_family_takes_inputs_beside_real_ones(family):
     how = {"loss": "cross-entropy"} if family != "capacity" else {}
+    how |= {"sharpness_radii": {"worst-standard-l2": [0.1]}} if family == "sharpness" else {}
     report = flatlab.measure(Recommender(), BESIDE["by name"], LABELS, families=family, **how)
     assert report.data_vars
 

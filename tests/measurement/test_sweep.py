@@ -232,20 +232,6 @@ def several():
             images = torch.randn(2, 3, size, size, generator=torch.Generator().manual_seed(0))
             make = lambda n=name: timm.create_model(n, num_classes=3).eval()  # noqa: E731
             yield f"timm {name}", lambda m=make, x=images: (m(), x, Y[:2])
-    if importlib.util.find_spec("transformers"):
-        from transformers import AutoConfig
-        from transformers import AutoModelForSequenceClassification as Classifier
-
-        small = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
-                 "pad_token_id": 0,
-                 "intermediate_size": 8, "num_labels": 3, "vocab_size": 11}  # fmt: skip
-        for name in ("bert", "roberta", "electra", "distilbert", "gpt2", "llama", "mistral", "opt"):
-            config = AutoConfig.for_model(name, **small)
-            make = partial(Classifier.from_config, config)
-            yield (
-                f"transformers {name}",
-                lambda m=make: (m().eval(), {"input_ids": tokens + 1}, Y[:4]),
-            )
 
 
 CASES = {name: lambda s=stem, m=make: (*between(s, m), None) for name, stem, make in zoo()}

@@ -62,9 +62,10 @@ def run(tracker_of=None, accumulate=False):
     }
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("families", "accumulate"),
-    [(["hessian"], False), (["spectrum", "geometry"], True), (None, False)],
+    [(["hessian"], True), (None, False), (["spectrum", "geometry"], True)],
 )
 def test_a_run_with_a_tracker_and_one_without_end_byte_for_byte_the_same(families, accumulate):
     def tracker_of(model):

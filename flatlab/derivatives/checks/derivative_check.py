@@ -88,6 +88,7 @@ class Comparisons:
     model: in float64.
     theta: its trainable parameters.
     x: samples.
+    f: its outputs for them, before a parameter has moved.
     y: targets (samples, N).
     loss: of a sample.
     report: what is found of the kind at hand.
@@ -99,6 +100,7 @@ class Comparisons:
     model: nn.Module
     theta: Point
     x: Tensor
+    f: Tensor
     y: Tensor
     loss: Loss
     report: DerivativeReport
@@ -117,18 +119,16 @@ class Comparisons:
 
     def _gradient(self) -> None:
         """The gradient of <f, r>, r random: by autograd, and by differences of <f, r>."""
-        shape, direction = self._f().shape, self.theta.direction(0)
-        r = torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(self.theta.tensors[0])
-
-        def value() -> Tensor:
-            return (self._f() * r).sum()
-
+        direction, drawn = self.theta.direction(0), torch.Generator().manual_seed(1)
+        r = torch.randn(self.f.shape, generator=drawn).to(self.f)
+        value = (self.f * r).sum()
         try:
-            slope = self._pulled(value()) @ flat(direction)
+            slope = self._pulled(value) @ flat(direction)
         except RuntimeError as error:  # the family may have another way
             self.report.notes["derivatives_not_checked"] = first_line(error)
             return
-        result = compared(slope, self.theta.quotient(value, direction), VALUE_STEPS)
+        quotient = self.theta.quotient(lambda: (self._f() * r).sum(), direction, value)
+        result = compared(slope, quotient, VALUE_STEPS)
         if not result.agrees and result.step is not None:
             raise MeasureError(
                 f"the gradients of the network are not those of its outputs{self._where(1)}: "
@@ -166,7 +166,7 @@ class Comparisons:
     def _gauss_newton(self) -> None:
         """G v, and its definition J^T (d^2 l / df^2) J v with J v from differences of outputs."""
         v = self.theta.direction(4)
-        outputs = self.theta.quotient(self._f, v)
+        outputs = self.theta.quotient(self._f, v, self.f)
 
         def quotient(step: float) -> Difference:
             forward = outputs(step)
@@ -198,7 +198,7 @@ class Comparisons:
         """J v of each sample, J = df/dx: by a second backward pass, and by differences."""
         point = Point([self.x], self.theta.tick)
         (v,) = point.direction(5)
-        quotient = point.quotient(lambda: self._f().detach(), [v])
+        quotient = point.quotient(self._f, [v], self.f)
         try:
             forward = Jacobian(lambda x: run(self.model, x), self.x).times(v.flatten(1))
             why = "its second backward pass is wrong"
@@ -233,8 +233,7 @@ class Comparisons:
 
         Without a fit it is about d^2 l/df^2 at f = 0 times |f|^2 / |theta|^2.
         """
-        with torch.no_grad():
-            f = self._f()
+        f = self.f.detach()
         try:
             curved = self.loss.curved(torch.zeros_like(f), torch.ones_like(f), self.y)
         except NotImplementedError:
@@ -388,9 +387,9 @@ def check_derivatives(
         y, loss = torch.zeros_like(outputs), half_mse.Loss()
     try:
         copied = double_copy(model)
-        with batch_norm(copied, mode):
-            run(copied, x)
-        loss.values(outputs.double(), y[:few].double())
+        with batch_norm(copied, mode), sdpa_kernel(SDPBackend.MATH), recomposed(report.operations):
+            f = run(copied, x)
+        loss.values(f.detach(), y[:few].double())
     except (MeasureError, NotImplementedError) as error:  # the latter of a user's function
         report.notes["derivatives_not_checked"] = str(error)
         return report
@@ -403,7 +402,7 @@ def check_derivatives(
     ):
         point = Point(theta, forecast.tick)
         step = known["hessian"].step if "hessian" in known else None
-        data = x, y[:few].double(), loss, report, model, (inputs, y), step
+        data = x, f, y[:few].double(), loss, report, model, (inputs, y), step
         check = Comparisons(copied, point, *data)
         known |= {kind: check.of(kind) for kind in missing}
     return _joined([known[kind] for kind in kinds])

@@ -138,10 +138,14 @@ class Point:
                 for t, kept in zip(self.tensors, before, strict=True):
                     t.copy_(kept)
 
-    def quotient(self, of: Callable[[], Tensor], direction: Sequence[Tensor]) -> Quotient:
-        """The derivative along a unit vector of what a function of these tensors returns."""
+    def quotient(
+        self, of: Callable[[], Tensor], direction: Sequence[Tensor], known: Tensor | None = None
+    ) -> Quotient:
+        """The derivative along a unit vector of what a function of these tensors returns.
 
-        middle = of().detach()
+        known: what it returns here.
+        """
+        middle = (of() if known is None else known).detach()
         self.tick()
 
         def at(step: float) -> Difference:

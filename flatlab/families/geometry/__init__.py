@@ -310,6 +310,10 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     if not findings.direct:
         left_out |= dict.fromkeys(OF_THE_FIRST_LAYER, NOT_DIRECT)
     values = {name: value for name, value in values.items() if name not in left_out}
+    shared = values.get("shared", torch.zeros(len(findings.layers)))
+    if several := [name for name, is_so in zip(findings.layers, shared, strict=True) if is_so]:
+        told = f"{', '.join(several)} see several positions"
+        notes["bounds"] = f"proxies, which may be exceeded: {told}"
     values = _chosen(values, options.quantities)
     values["finite"] = torch.tensor(float(finite), dtype=torch.float64)
     notes |= {

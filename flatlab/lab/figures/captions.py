@@ -39,9 +39,10 @@ INTERVALS = (
     "Intervals: jackknife over the seeds of each setting, on Fisher's z. Same setting: each "
     "network enters as its deviation from the mean of its setting."
 )
+KAPPA = "Relative flatness is large where it is sharp."
 TAU = "τ is Kendall's, with its 95 % interval."
 BETWEEN_NETWORKS = "Kendall's tau-a; intervals: jackknife over networks, on Fisher's z."
 GAP = (
-    "The gap is training minus test accuracy, in percentage points; relative flatness, which is "
-    "large where it is sharp, is that of the last layer."
+    "The gap is training minus test accuracy, in percentage points; relative flatness is that of "
+    "the last layer."
 )

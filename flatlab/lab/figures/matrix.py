@@ -103,6 +103,7 @@ def draw_matrix(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     matrices = {kind: frame[frame["row"] == kind].set_index("name")[names] for kind in rows}
     axes = fig.subplots(len(names), len(names), squeeze=False, gridspec_kw={"wspace": 0.05})
     fig.get_layout_engine().set(w_pad=0.01, h_pad=0.01, hspace=0.02, wspace=0.02)
+    few: dict[str, Any] = {"nbins": 2, "steps": [1, 2, 5, 10]}
     for (i, j), ax in np.ndenumerate(axes):
         x, y = names[j], names[i]
         ax.tick_params(width=0.4, length=1.5, pad=1)
@@ -116,9 +117,9 @@ def draw_matrix(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
                 ax.spines[:].set(linewidth=1.6, color="0.1", zorder=5)
         else:
             style.points_of_settings(ax, runs, x, y, size=2)
-            ax.locator_params("y", nbins=2)
+            ax.locator_params("y", **few)
         if i >= j:
-            ax.locator_params("x", nbins=2)
+            ax.locator_params("x", **few)
             ax.xaxis.set_major_formatter("{x:g}")
     for i, name in enumerate(names):
         # at a fixed distance, so that the labels line up
@@ -158,7 +159,7 @@ def _correlation(ax: Any, numbers: dict[str, float]) -> None:
 
 
 def _histogram(ax: Any, runs: pd.DataFrame, name: str) -> None:
-    """Counts by setting, one above the other; a quantity that hardly varies says so."""
+    """Counts by setting, one above the other."""
     ax.set_yticks([])
     values = runs[name]
     finite = runs[np.isfinite(values)]
@@ -170,7 +171,3 @@ def _histogram(ax: Any, runs: pd.DataFrame, name: str) -> None:
     options = {"stacked": True, "edgecolor": "white", "linewidth": 0.3}
     counts, *_ = ax.hist(parts, bins, color=[look.color for look in looks.values()], **options)
     ax.set_ylim(0, 1.3 * np.max(counts))
-    most = finite[name].value_counts()
-    if most.iloc[0] > 0.8 * len(finite):
-        text = f"{most.iloc[0]} of {len(finite)}\nare {most.index[0]:g}"
-        ax.text(0.95, 0.95, text, transform=ax.transAxes, ha="right", va="top", fontsize=6)

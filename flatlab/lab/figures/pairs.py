@@ -34,10 +34,10 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
-    """A row per pair, a column per experiment."""
-    looks = OfSettings(frame[frame["row"] == "run"])
-    across = figure["across"] or len(set(frame["experiment"]))
-    draw_panels(fig, [*_panels(frame, figure)], looks, across)
+    """A row per pair, a column per experiment; of one experiment, two columns."""
+    looks, panels = OfSettings(frame[frame["row"] == "run"]), [*_panels(frame, figure)]
+    across = figure["across"] or min(len(panels), max(2, frame["experiment"].nunique()))
+    draw_panels(fig, panels, looks, across)
 
 
 def _panels(frame: pd.DataFrame, figure: Settings) -> Iterator[Panel]:

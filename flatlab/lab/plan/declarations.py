@@ -6,7 +6,9 @@ Each figure is a record of a template. There are seven, each drawn by the module
 """
 
 import ast
+import difflib
 import functools
+import re
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
@@ -122,15 +124,26 @@ def labels_of(columns: Iterable[str]) -> dict[str, str]:
     It is read from the syntax of the families' files, which planning does not import, and enters
     the settings of the figures that show the quantity. So it holds for tables of any age.
     """
-    known = _labels(*studies().values())
+    known = _quantities(*studies().values())
     labels = {column: known.get(column.partition("[")[0]) for column in columns}
     return {column: label for column, label in labels.items() if label}
 
 
+def misspelt(columns: Iterable[str]) -> dict[str, str]:
+    """Columns that no family defines, but one that is spelt almost so: that one."""
+    known = _quantities(*studies().values())
+    found = {}
+    for column in columns:
+        name = re.sub(r"^(log|root) |\[.*", "", column)
+        if name not in known and (alike := difflib.get_close_matches(name, known, 1, 0.85)):
+            found[column] = alike[0]
+    return found
+
+
 @functools.cache
-def _labels(*_of_studies: Path) -> dict[str, str]:
-    """All labels by quantity: the keywords `label` in the families' dictionaries of quantities."""
-    labels = {}
+def _quantities(*_of_studies: Path) -> dict[str, str]:
+    """All quantities in the families' dictionaries, with their keywords `label` or ""."""
+    labels: dict[str, str] = {}
     folders = (PACKAGE / "families", *study_folders("metrics"))
     for path in [path for folder in folders for path in sorted(folder.rglob("*.py"))]:
         for table in assignments(path).values():
@@ -138,9 +151,10 @@ def _labels(*_of_studies: Path) -> dict[str, str]:
                 zip(table.keys, table.values, strict=True) if isinstance(table, ast.Dict) else ()
             )
             for key, call in entries:
-                for each in getattr(call, "keywords", ()):
-                    if each.arg == "label" and isinstance(key, ast.Constant):
-                        labels[str(key.value)] = ast.literal_eval(each.value)
+                if isinstance(key, ast.Constant):
+                    given = {each.arg: each.value for each in getattr(call, "keywords", ())}
+                    label = ast.literal_eval(given["label"]) if "label" in given else ""
+                    labels[str(key.value)] = label or labels.get(str(key.value), "")
     return labels
 
 
@@ -306,11 +320,11 @@ class Points(Declaration, frozen=True, kw_only=True):
     logarithmic: "x", "y" or both.
     equal: panels in which a line marks equal numbers.
     counted: columns of numbers of networks that are not shown, with words for them.
-    shared: whether all panels share one vertical axis.
+    shared: whether panels of the same vertical title share the axis with the one before.
     across: panels side by side; all if None.
     lines: whether each level of the first of `groups` has its line of least squares.
     subset: a name and the columns with the correlation of a part of the networks and its interval,
-        which the place after the last panel compares.
+        which the place after the last panel compares, or else is printed above each panel.
     """
 
     DRAWN_BY = "points"

@@ -83,7 +83,7 @@ class Curves:
         """Quantities at the end of training: (names, runs).  interpolating: only of such runs."""
         runs = np.ones(self.runs.sizes["run"], bool)
         if interpolating:
-            runs = np.asarray(interpolates(self.runs))
+            runs = interpolates(self.runs)
             require(runs.sum(), self, "networks that interpolate", self._why)
         return self.enough(np.stack([self.end(name)[runs] for name in names], 1), *names).T
 

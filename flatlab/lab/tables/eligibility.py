@@ -19,6 +19,7 @@ from typing import TypeVar
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from flatlab.lab.tables.selection import INTERPOLATES
 from flatlab.stats.estimate import Estimate, undefined
@@ -160,18 +161,19 @@ def shortfall(table: xr.Dataset, interpolating: bool = False) -> str:
     counts = {"are not trained": left_out, "diverged": int(diverged.sum()) - slow}
     counts["did not converge"] = slow
     if interpolating:
-        counts["do not interpolate"] = int((~interpolates(table).values & ~diverged).sum())
+        counts["do not interpolate"] = int((~interpolates(table) & ~diverged).sum())
     parts = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     return f"of {table.sizes['run'] + left_out} networks {parts}" if parts else ""
 
 
-def interpolates(table: xr.Dataset) -> xr.DataArray:
+def interpolates(table: xr.Dataset) -> NDArray[np.bool_]:
     """Whether the training loss of each run is below 1e-2 when it is last measured: (run)."""
-    loss = table["train_loss"]
+    loss = table.variables["train_loss"]
     if "checkpoint" in loss.dims:
-        last = loss["checkpoint"].where(loss.notnull()).max("checkpoint")
-        loss = loss.where(loss["checkpoint"] == last).max("checkpoint")
-    return (loss < INTERPOLATES).reset_coords(drop=True)
+        values = loss.transpose("run", "checkpoint").values
+        steps = np.where(np.isnan(values), -np.inf, table["checkpoint"].values)
+        return values[np.arange(len(values)), steps.argmax(axis=1)] < INTERPOLATES
+    return loss.values < INTERPOLATES
 
 
 def instability(share: float) -> str:

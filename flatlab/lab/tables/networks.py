@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from flatlab.core.registry import experiment_keys
 from flatlab.core.schema import EVIDENCE, closest
 from flatlab.lab.tables.columns import Column, Time, UnknownColumn, at_time, counted, in_words
 from flatlab.lab.tables.curves import Curves, series
@@ -136,7 +137,7 @@ class Networks:
 
     def that_interpolate(self) -> Self:
         """Those whose training loss is below 1e-2 at the end."""
-        return replace(self.among(interpolates(self.table).values), interpolating=True)
+        return replace(self.among(interpolates(self.table)), interpolating=True)
 
     def among(self, mask: Mask) -> Self:
         """Those for which a mask over all runs of the table is true."""
@@ -435,7 +436,8 @@ class ResultTables:
     def table(self, key: str) -> xr.Dataset:
         """The table of an experiment."""
         if key not in self.tables:
-            raise NotEligible(f"{key} is not among the tables")
+            unknown = "" if key in experiment_keys() else f"; {closest(key, self.tables)}"
+            raise NotEligible(f"{key} is not among the tables{unknown}")
         self.used.add(key)
         return self.tables[key]
 

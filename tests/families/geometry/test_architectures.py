@@ -20,7 +20,7 @@ INDIRECT |= {"transposed convolution"}
 """Their first layer does not alone read the inputs, unchanged."""
 
 
-@pytest.mark.first(12)
+@pytest.mark.first(8)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] * (name == LARGE)) for name in ZOO]
 )

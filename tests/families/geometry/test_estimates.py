@@ -44,7 +44,7 @@ def test_every_estimate_has_its_standard_error_and_exact_values_have_none():
 
 
 def test_directions_are_drawn_until_the_accuracy_is_reached():
-    (model, x), accuracy = many_outputs("perceptron"), 0.03
+    (model, x), accuracy = many_outputs("perceptron"), 0.05
     report = flatlab.measure(model, x, accuracy=accuracy, quantities=["sharpness", "g"])
     for key in ("sharpness", "g"):
         assert report[f"{key}_error"] <= accuracy * report[key]
@@ -55,12 +55,13 @@ def test_auto_is_exact_where_a_sample_fits_and_estimates_where_it_does_not():
     model, x = many_outputs("perceptron")
     exact = flatlab.measure(model, x)
     assert flatlab.measure(model, x, accuracy="auto").equals(exact)
+    how = {"accuracy": "auto", "memory": 50_000, "quantities": ["sharpness"]}
     with pytest.warns(UserWarning, match="geometry estimates"):
-        report = flatlab.measure(model, x, accuracy="auto", memory=50_000)
+        report = flatlab.measure(model, x, **how)
     assert report["sharpness_error"] <= 0.02 * report["sharpness"]
 
 
-@pytest.mark.first(3)
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("name", "loss"), [*zip(KINDS, cycle(["half-mse", "cross-entropy"]))])
 def test_blocks_of_outputs_give_what_all_at_once_give(name, loss, monkeypatch):
     model, x = many_outputs(name)
@@ -83,6 +84,7 @@ def test_blocks_of_outputs_give_what_all_at_once_give(name, loss, monkeypatch):
 FEW = [["sharpness"], ["mls", "local_dimension"], ["sharpness", "g", "elementwise_adaptive_trace"]]
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(("name", "quantities"), [*zip(KINDS, cycle(FEW))])
 def test_what_is_asked_for_alone_is_the_same_whole_and_in_blocks(name, quantities, monkeypatch):
     model, x = many_outputs(name)
@@ -118,7 +120,7 @@ def test_a_layer_that_does_more_than_its_type_is_left_to_autograd():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 6), nn.Tanh(), Scaled(6, 50)).double()
     x = torch.ones(4, 3).double() + torch.arange(4)[:, None]
-    exact, report = flatlab.measure(model, x), flatlab.measure(model, x, accuracy=0.05)
+    exact, report = flatlab.measure(model, x), flatlab.measure(model, x, accuracy=0.2)
     assert abs(report["sharpness"] - exact["sharpness"]) <= 4 * report["sharpness_error"]
     assert "2.weight" in report.attrs["parameters_by_generic_gradient"]
 
@@ -197,7 +199,7 @@ def test_derivatives_are_in_the_output_of_the_first_embedding(tied):
 
 def test_estimates_of_sequences_lie_within_four_standard_errors():
     model, tokens = transformer(tied=True)
-    exact, report = (flatlab.measure(model, tokens, accuracy=each) for each in ("exact", 0.05))
+    exact, report = (flatlab.measure(model, tokens, accuracy=each) for each in ("exact", 0.2))
     for key in ("sharpness", "sharpness_per_token", "g", "local_dimension"):
         assert abs(report[key] - exact[key]) <= 4 * report[f"{key}_error"], key
     for key in ("mls", "nmls", "normalized_mls"):

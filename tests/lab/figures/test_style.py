@@ -25,8 +25,11 @@ PALETTES = {
 }
 for looks in (style.SETTINGS, style.SAMPLES, style.BOUNDS):
     PALETTES[", ".join(looks)] = [look.color for look in looks.values()]
-DECLARED = {f.target: {*re.findall("#[0-9a-f]{6}", str(f.settings))} for f in FIGURES}
-PALETTES |= {target: colors for target, colors in DECLARED.items() if colors}
+TEXTS = {figure.target: str(figure.settings) for figure in FIGURES}
+MODULES = Path(ROOT).glob("papers/*/fig[0-9]*.py")
+TEXTS |= {f"{path.parent.name} {path.stem}": path.read_text() for path in MODULES}
+COLORS = {name: {*re.findall("#[0-9a-f]{6}", text)} for name, text in TEXTS.items()}
+PALETTES |= {name: colors for name, colors in COLORS.items() if colors}
 SEEN = {
     "all": np.eye(3),
     "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],

@@ -92,7 +92,7 @@ def test_what_the_package_imports_is_declared():
     """The packages that any module imports, wherever it does, are dependencies of the project."""
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     names = {"pillow": "PIL", "pyyaml": "yaml", "scikit-learn": "sklearn"}
-    asked = [*declared["dependencies"], *declared["optional-dependencies"]["completion"]]
+    asked = declared["dependencies"]
     packages = {name.partition("<")[0].partition(">")[0] for name in asked}
     known = {names.get(name, name) for name in packages} | {*sys.stdlib_module_names, "flatlab"}
     imported = set()
