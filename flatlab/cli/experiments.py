@@ -22,9 +22,8 @@ def run(options: argparse.Namespace) -> int:
     keys = [options.experiment] if options.experiment else list(chosen.experiments)
     shown = [chosen.experiment(key) for key in keys]
     if options.keys:
-        kinds = {each.kind for each in shown} if options.experiment else {*plan.kinds()}
         for kind, sections in plan.keys_of_kinds().items():
-            if kind in kinds:
+            if not options.experiment or kind == shown[0].kind:
                 print(f"\nKeys of kind {kind}, by section:")
                 for section, described in sections.items():
                     if described:  # some architectures have no options

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, cast
 
 import xarray as xr
 
-from flatlab.core.schema import EVIDENCE
+from flatlab.core.schema import EVIDENCE, PlanError, closest
+from flatlab.lab.plan.figures import figures, papers
 from flatlab.lab.tables.eligibility import unless_missing
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.lab.tables.selection import counts
@@ -226,6 +227,11 @@ def verify(target: str, tables: Mapping[str, xr.Dataset]) -> FigureVerdicts:
     paper, figure = target.split("_")
     results = ResultTables(tables)
     of_paper = claims_of(paper)
+    known = {*papers()[paper].targets, *(each.key for each in figures() if each.paper == paper)}
+    if unknown := sorted({*of_paper} - known):
+        raise PlanError(
+            f"{paper}: claims.py: {unknown[0]!r} is no figure; {closest(unknown[0], known)}"
+        )
     claims = of_paper.get(figure, {})
     entries = [claim.entry(f"{target}/{key}", results) for key, claim in claims.items()]
     abouts = {

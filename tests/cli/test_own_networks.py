@@ -41,7 +41,7 @@ def folder(tmp_path_factory):
     """What the page makes, after all its commands."""
     folder = tmp_path_factory.mktemp("mine")
     for name, content in FILES.findall(PAGE):
-        (folder / name).write_text(content)
+        (folder / name).write_text(content.replace("epochs=4", "epochs=1"))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(sys, "path", [*sys.path])

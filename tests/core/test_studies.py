@@ -1,9 +1,7 @@
 """Studies: folders whose files are found, and fingerprinted, as those of the package are."""
 
 import importlib
-import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -29,6 +27,11 @@ def study(tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
     yield folder
     use_studies([], "")
+    forget_study()
+
+
+def forget_study():
+    """Its files are read anew, as in a new process."""
     for name in [name for name in sys.modules if "minewell" in name]:
         del sys.modules[name]
     forget()
@@ -45,27 +48,23 @@ def test_a_study_is_planned_like_a_paper(study):
     assert Path(claims.__file__) == study / "claims.py"
 
 
-def codes(study):
-    """The fingerprints of training, measuring and drawing, in a new process."""
-
-    program = (
-        "import json; from flatlab.lab import plan\n"
-        f"p = plan.Plan({CONFIG!r})\n"
-        "e = p.experiments['minewell-grid']\n"
-        "codes = {**{k: v[0] for k, v in e.code().items()}, 'fig1': p.figures[0].code,\n"
-        "         'settings': str(p.figures[0].settings), 'claims': plan.claims_code('minewell'),\n"
-        "         'data': plan.fingerprint(plan.module_of('data', 'minewell-images'))}\n"
-        "print(json.dumps(codes))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=study, capture_output=True, text=True, check=True
-    )
-    return json.loads(done.stdout)
+def codes():
+    """The fingerprints of training, measuring and drawing."""
+    forget_study()
+    found = plan.Plan(CONFIG)
+    figure = found.figures[0]
+    return {
+        **{key: code[0] for key, code in found.experiments["minewell-grid"].code().items()},
+        "fig1": figure.code,
+        "settings": str(figure.settings),
+        "claims": plan.claims_code("minewell"),
+        "data": plan.fingerprint(plan.module_of("data", "minewell-images")),
+    }
 
 
 @pytest.mark.more
 def test_an_edit_in_the_study_changes_exactly_what_uses_it(study):
-    before = codes(study)
+    before = codes()
 
     def changed_by(**edits):
         """By edits of files, each by a line or a replacement of a text."""
@@ -73,7 +72,7 @@ def test_an_edit_in_the_study_changes_exactly_what_uses_it(study):
         for path, (old, new) in edits.items():
             content = kept[study / path]
             (study / path).write_bytes(content.replace(old, new) if old else content + new)
-        after = codes(study)
+        after = codes()
         for path, content in kept.items():
             path.write_bytes(content)
         return {name for name in before if before[name] != after[name]}

@@ -96,9 +96,9 @@ class Lab:
         return f"results/demo/metrics/mlp-grid/{family}/{pack}.zarr.zip"
 
     @classmethod
-    def jobs_from_training(cls, *packs: str, families: tuple[str, ...] = FAMILIES) -> list[str]:
+    def jobs_from_training(cls, *packs: str) -> list[str]:
         """Training these packs, measuring them, and the analysis."""
-        measured = [f"measure {family} {pack}" for family in families for pack in packs]
+        measured = [f"measure {family} {pack}" for family in cls.FAMILIES for pack in packs]
         return [*(f"train {pack}" for pack in packs), *measured, *cls.ANALYSIS]
 
     def __truediv__(self, path: str) -> Path:

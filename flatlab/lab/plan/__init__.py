@@ -33,7 +33,6 @@ from flatlab.lab.plan.experiments import (
     PlannedJob,
     keys_of_kinds,
     kind_of,
-    kinds,
     load_experiment,
     read_experiment,
 )
@@ -63,7 +62,7 @@ __all__ = [
     "Panel", "Paper", "Plan", "PlanError", "PlannedJob", "Points", "ResultsFolder",
     "Sweep", "as_published", "built_at", "check_known", "claims_code",
     "closest", "command", "convert", "correlations_code", "describe", "experiment_keys",
-    "figures", "fingerprint", "keys_of", "keys_of_kinds", "kind_of", "kinds", "load_config",
+    "figures", "fingerprint", "keys_of", "keys_of_kinds", "kind_of", "load_config",
     "load_experiment", "module_of", "outdated", "papers", "published_at", "published_figures",
     "published_scales", "read_experiment", "record_of", "record_start", "redrawn_at",
     "require_writable_snakemake_folder", "set_job_environment", "targets", "why_not",

@@ -209,7 +209,7 @@ class Source:
         self.kind = self.content.pop("kind", None)
         if self.kind is None:
             sentence = absent("kind", self.content, f"{self.name}: kind")
-            raise PlanError(f"{sentence}; known: {', '.join(kinds())}")
+            raise PlanError(f"{sentence}; known: {', '.join(keys_of('lab/kinds'))}")
         if self.kind in FORMER_KINDS:
             importlib.import_module("flatlab.lab.kinds._former_keys").rename(self)
         check_known("lab/kinds", self.kind, f"{self.name}: kind")
@@ -260,11 +260,6 @@ class Source:
         return [(f"{self.name}: {location}", part) for location, part in parts]
 
 
-def kinds() -> tuple[str, ...]:
-    """The kinds of experiments."""
-    return keys_of("lab/kinds")
-
-
 def kind_of(name: str) -> type[Experiment]:
     """The class of a kind: what its file calls `EXPERIMENT`."""
     kind: type[Experiment] = importlib.import_module(f"flatlab.lab.kinds.{name}").EXPERIMENT
@@ -278,7 +273,7 @@ def keys_of_kinds() -> dict[str, dict[str, list[tuple[str, str, str]]]]:
             name: [key for key in describe(section) if key[2]]  # fields that are no keys have none
             for name, section in kind_of(kind).sections().items()
         }
-        for kind in kinds()
+        for kind in keys_of("lab/kinds")
     }
 
 

@@ -102,6 +102,7 @@ def test_networks_that_diverged_or_do_not_interpolate_are_left_out_of_correlatio
     assert (abouts["runs"], abouts["diverged"]) == (70, 30)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("change", "count"),
     [

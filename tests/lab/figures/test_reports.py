@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 
 from flatlab.core.schema import PlanError
+from flatlab.lab.figures import render
 from flatlab.lab.figures import reports as template
 
 
@@ -82,14 +83,15 @@ REPORTS = {
 
 @pytest.mark.first(2)
 @pytest.mark.parametrize("name", REPORTS)
-def test_a_picture_has_all_files_and_its_csv_is_what_is_drawn(name):
+def test_a_picture_has_all_files_and_its_csv_is_what_is_drawn(name, monkeypatch):
     from PIL import Image
 
     kind, reports = ("landscape" if name == "plane" else name), REPORTS[name]
+    if name != "spectrum":
+        monkeypatch.setattr(render, "FORMATS", ("svg",))
     files = template.pictures(kind, reports)
-    assert {*files} == {"csv", "pdf", "svg", "png"}
-    if name == "spectrum":
-        assert files == template.pictures(kind, reports)  # the same bytes every time
+    assert {*files} == {"csv", *render.FORMATS}
+    assert b"<svg" in files["svg"]
     frame = pd.read_csv(io.BytesIO(files["csv"]))
     if "units" in frame:
         frame["units"] = frame["units"].astype(object).fillna("")
@@ -98,8 +100,10 @@ def test_a_picture_has_all_files_and_its_csv_is_what_is_drawn(name):
         frame = frame.astype({"network": str, "other": str})
         expected = expected.astype({"network": str, "other": str})
     pd.testing.assert_frame_equal(frame, expected, check_dtype=False)
+    if name != "spectrum":
+        return
+    assert files == template.pictures(kind, reports)  # the same bytes every time
     assert files["pdf"].startswith(b"%PDF")
-    assert b"<svg" in files["svg"]
     with Image.open(io.BytesIO(files["png"])) as picture:
         assert min(picture.size) > 500
 

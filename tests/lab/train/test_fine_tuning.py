@@ -75,12 +75,12 @@ def test_it_is_what_torch_does_from_the_same_weights():
 
 
 def test_an_interrupted_one_ends_with_the_same_bytes(tmp_path):
-    given = {"mode": "batched", "iterations": 40, "precision": "float32"}
+    given = {"mode": "batched", "iterations": 20, "precision": "float32"}
     augmented = {key: value for key, value in RANDOM.items() if key != "data"}
     before = pretrained("resnet", **given)
     pack = fine_tuning("resnet", ["fc"], **given, **augmented)
     expected = only(RAW, pack, starts=[[before.weights]])
-    interrupted(23, RAW, [pack], starts=[[before.weights]], folders=[tmp_path])
+    interrupted(11, RAW, [pack], starts=[[before.weights]], folders=[tmp_path])
     resumed = only(RAW, pack, starts=[[before.weights]], folders=[tmp_path])
     same(resumed, expected)
 

@@ -1,4 +1,4 @@
-"""Training whose process is killed, or asked to stop, at moments of chance."""
+"""Training whose process is killed at moments of chance."""
 
 from __future__ import annotations
 
@@ -127,26 +127,3 @@ def test_kills_at_random_moments_change_nothing(mode, fewest, seconds, longest, 
 def _position(folder):
     path = folder / "state.safetensors"
     return store.load_weights(path)[1]["iteration"] if path.exists() else 0
-
-
-@pytest.mark.long  # of a job of the workflow: tests/workflow/faults/test_interruption.py
-def test_a_request_to_stop_is_heard_within_ten_seconds(tmp_path):
-    script = tmp_path / "job.py"
-    script.write_text(textwrap.dedent(JOB.format(root=str(ROOT))))
-    environment = {**os.environ, "STEPS": "10000000"}
-    for request in (signal.SIGTERM, signal.SIGINT):
-        process = subprocess.Popen(
-            [sys.executable, script, "0", "none", tmp_path, tmp_path / "folder", "batched"],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(2)
-        process.send_signal(request)
-        _, errors = process.communicate(timeout=10)
-        assert process.returncode > 0
-        assert request.name in errors
-        assert _position(tmp_path / "folder") > 0

@@ -13,21 +13,6 @@ def test_nothing_is_published_where_nothing_is_built(fresh):
     assert not (fresh / "results/published").exists()
 
 
-@pytest.mark.long
-def test_an_edit_is_published_by_the_names_of_what_it_changed(lab):
-    lab.finish(lab.start("publish", program="flatlab"))
-    published = lab / "results/published/demo"
-    before = {path: path.read_bytes() for path in published.rglob("*") if path.is_file()}
-    lab.rewrite_grid(lambda grid: grid["measure"]["samples"]["train"].update(size=6))
-    lab.snakemake("--cores", "2")
-    run = lab.finish(lab.start("publish", "mlp-grid", program="flatlab"), succeeds=False)
-    assert "publish these as well: chen2026_figH8" in run.output
-    assert {path: path.read_bytes() for path in before} == before
-    lab.finish(lab.start("publish", "mlp-grid", "chen2026_figH8", program="flatlab"))
-    table = published / "tables/mlp-grid.zarr.zip"
-    assert table.read_bytes() == (lab / lab.TABLE).read_bytes() != before[table]
-
-
 def test_kept_metric_files_are_drawn_without_training(lab):
     """test_standalone.py runs what is planned here, from metric files of the same bytes."""
     place = lab / "results/demo/metrics"
