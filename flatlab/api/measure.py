@@ -35,8 +35,6 @@ CHECKED = "checked derivatives"
 """Their place among what families start from."""
 MADE_OF = "made of"
 """The place there of what all of it was found of."""
-AUTO = "auto"
-"""The default of an accuracy here, and nowhere else: experiments are exact unless they say so."""
 WIDTH = 100
 HEAD = ("title", "families", "loss", "precision", "flatlab_version")
 """Attributes of the first line of a printed report."""
@@ -268,7 +266,8 @@ def _checked(
         known = {key for kind in kinds.values() for key in kind.__struct_fields__}
         named = ", ".join([*names, *([loss] if isinstance(loss, str) else [])])
         refuse_unknown(options, known | options_known(loss), f"options of {named}")
-        options = {"accuracy": AUTO, "representations_accuracy": AUTO, **options}
+        # Experiments are exact unless they say so.
+        options = {"accuracy": "auto", "representations_accuracy": "auto", **options}
         chosen = {name: plain(checked(options, kind)) for name, kind in kinds.items()}
         return how, names, chosen, with_options(loss, options)
     except PlanError as error:

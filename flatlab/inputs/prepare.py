@@ -472,10 +472,8 @@ def only(model: nn.Module, parameters: str | Sequence[str] | None) -> Iterator[N
 def unwrapped(model: nn.Module) -> nn.Module:
     """What is compiled, averaged, or spread over devices, as it is without that."""
     while True:
-        inside = getattr(model, "_orig_mod", None)  # what torch.compile wraps
-        if isinstance(model, WRAPPERS):
-            inside = model.module
-        if not isinstance(inside, nn.Module):
+        held = "module" if isinstance(model, WRAPPERS) else "_orig_mod"  # of torch.compile
+        if not isinstance(inside := getattr(model, held, None), nn.Module):
             return model
         model = inside
 

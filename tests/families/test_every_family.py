@@ -110,6 +110,11 @@ def with_weight(model, x, value):
     return model
 
 
+def with_unused(model, x, value):
+    model.register_parameter("unused", nn.Parameter(torch.tensor([value])))
+    return model
+
+
 def constant(model, x, value):
     return Written(
         lambda net, x: net.inside(x).masked_fill(x.new_ones(1).bool(), value), inside=model
@@ -124,7 +129,7 @@ def of_one_sample(model, x, value):
 
 @pytest.mark.parametrize("family", sorted(OPTIONS.keys() - {"linear"}))
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("spoil", [with_weight, constant, of_one_sample])
+@pytest.mark.parametrize("spoil", [with_weight, with_unused, constant, of_one_sample])
 def test_weights_or_outputs_that_are_not_finite_are_a_result(spoil, family, bad):
     """No numbers, though derivatives may be: those of a constant are 0."""
     model, x, labels = case(family)

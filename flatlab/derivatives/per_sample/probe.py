@@ -348,27 +348,26 @@ class Source:
 
     def __init__(self) -> None:
         self.name = ""
-        self._leaf: Tensor | None = None
-        self._values: Tensor | None = None
+        self._known: list[Tensor] = []
 
     def set(self, leaf: Tensor, values: Tensor, name: str = "") -> None:
-        self._leaf, self._values, self.name = leaf, values.detach(), name
+        self._known, self.name = [leaf, values.detach()], name
 
     @property
     def known(self) -> bool:
-        return self._leaf is not None
+        return bool(self._known)
 
     @property
     def leaf(self) -> Tensor:
-        if self._leaf is None:
+        if not self.known:
             raise MeasureError(NO_EMBEDDING)
-        return self._leaf
+        return self._known[0]
 
     @property
     def values(self) -> Tensor:
-        if self._values is None:
+        if not self.known:
             raise MeasureError(NO_EMBEDDING)
-        return self._values
+        return self._known[1]
 
 
 @contextmanager
