@@ -16,14 +16,9 @@ from flatlab.lab.figures.points import OfFactors
 from tests.lab.publish.made_up import ROOT
 
 FIGURES = plan.figures()
-PALETTES = {
-    "rates": style.RATES.values(),
-    "others": style.OTHERS,
-    "ordered": style.ORDERED,
-    "kinds": [look.color for _, look in style.KINDS.values()],
-    "colors": style.COLORS,
-}
-for looks in (style.SETTINGS, style.SAMPLES, style.BOUNDS):
+PALETTES = {name: getattr(style, name) for name in ("OTHERS", "ORDERED", "COLORS")}
+PALETTES["RATES"] = style.RATES.values()
+for looks in (style.SETTINGS, style.SAMPLES, style.BOUNDS, dict(style.KINDS.values())):
     PALETTES[", ".join(looks)] = [look.color for look in looks.values()]
 TEXTS = {figure.target: str(figure.settings) for figure in FIGURES}
 MODULES = Path(ROOT).glob("papers/*/fig[0-9]*.py")
