@@ -266,7 +266,7 @@ def claims(figures: str, keys: str) -> str:
         if not records:
             raise store.StoreError(f"no claim {key} of {figures} is published")
         cells = [
-            f"{figure.partition('_')[2]}: {_in_words(of[figure])}" for figure in of if of[figure]
+            f"{figure.replace('_', ' ')}: {_in_words(of[figure])}" for figure in of if of[figure]
         ]
         quote, source = records[0]["quote"], records[0]["source"]
         told = f"{quote} ({source})" if quote else source

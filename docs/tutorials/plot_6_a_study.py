@@ -60,5 +60,5 @@ plt.show()
 # Now edit: another ``lr`` in the experiment trains its networks and no others; another title in
 # ``figures.py`` draws one figure.
 #
-# Where to go on: :doc:`/studies` adds an experiment, a figure, a claim, a data set, an architecture
-# and a measure, each with an example.
+# Where to go on: :doc:`/studies` has experiments of each kind. :doc:`/adding` has a data set, an
+# architecture, a measure, a figure and a claim, each with an example.

@@ -2,10 +2,8 @@
 
 import itertools
 import textwrap
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError, is_device_failure
 from flatlab.core.options import checked, options_of
-from flatlab.core.progress import ProgressBar, duration
+from flatlab.core.progress import ProgressBar
 from flatlab.core.registry import check_known, imported, keys_of, measures_samples
 from flatlab.core.schema import PlanError, plain, refuse_unknown
 from flatlab.core.store import as_strings
@@ -23,7 +21,7 @@ from flatlab.core.text import table
 from flatlab.derivatives.checks.derivative_check import SAMPLES
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.derivatives.per_sample.memory import accuracy_of, available, held_by_one
-from flatlab.derivatives.per_sample.probe import Findings, graph_of, run
+from flatlab.derivatives.per_sample.probe import graph_of, run
 from flatlab.inputs.arguments import Arguments, documented, separated
 from flatlab.inputs.loss_forms import Function
 from flatlab.inputs.losses import options_known, with_options
@@ -33,7 +31,6 @@ from flatlab.measuring.preflight import measure_family
 from flatlab.measuring.quantity import (
     Measured,
     Quantity,
-    SampleSet,
     Settings,
     attributes,
     quantities_of,
@@ -51,8 +48,6 @@ AUTO = "auto"
 WIDTH = 100
 HEAD = ("title", "families", "loss", "precision", "flatlab_version")
 """Attributes of the first line of a printed report."""
-DIRECTIONS, NORMS = 120, 12
-"""Passes of two samples that estimates take: in all, and for the norm of a Jacobian."""
 EVERYWHERE = "sharpness", "adaptive_sharpness", "hessian_lambda_max", "largest_eigenvalue"
 """Quantities that exist wherever weights, outputs and derivatives are finite; a block of few
 parameters has fewer eigenvalues than others."""
@@ -131,10 +126,11 @@ def measure(
     how, names, chosen, chosen_loss = _checked(families, loss, arguments)
     tokens = names == [ALL] or all(_takes_tokens(name, model) for name in names)
     fixed = {"batch_size": how.batch_size, "seed": how.seed, "initial": initial}
+    fixed |= {"found": {}, "progress": progress}
     with preserving_state(model, inputs):
         ready = made_ready(model, inputs, targets, chosen_loss, how, tokens)
         budget = how.memory or available(next(ready.model.parameters()).device) // 4
-        fixed |= {"budget": budget, "progress": progress}
+        fixed["budget"] = budget
         known = {} if starts is None else starts
         with only(ready.model, how.parameters):
             if starts is not None:
@@ -201,7 +197,6 @@ def _report(
     model, samples = ready.model, ready.samples
     precision = next(p.dtype for p in model.parameters() if p.is_floating_point())
     report, left_out = Report(), {}
-    findings: dict[str, Findings] = {}
     for name, options in chosen.items():
         settings = settings_of(name, options, ready.loss, memory=starts.setdefault(name, {}), **how)
         try:
@@ -209,9 +204,9 @@ def _report(
                 raise MeasureError(f"{name} takes no tokens: its inputs are real numbers")
             with ProgressBar(f"measuring {name}", 1, settings.progress):
                 if options.get("accuracy") == AUTO:
-                    _say_if_estimated(name, model, replace(settings, found=findings), samples)
+                    _say_if_estimated(name, model, settings, samples.inputs)
                 known = starts.setdefault(CHECKED, {})
-                result = measure_family(name, model, samples, settings, known, findings)
+                result = measure_family(name, model, samples, settings, known)
             _check_finite(name, result)
         except MeasureError as error:
             if not every or is_device_failure(error):
@@ -233,26 +228,17 @@ def _report(
     return report.assign_attrs(about)
 
 
-def _say_if_estimated(name: str, model: nn.Module, settings: Settings, samples: SampleSet) -> None:
-    """Say that a family estimates what does not fit in memory, and how long that takes."""
-    inputs = samples.inputs
+def _say_if_estimated(name: str, model: nn.Module, settings: Settings, inputs: Tensor) -> None:
+    """Say that a family estimates what does not fit in memory."""
     findings = settings.findings(model, inputs)
-    if accuracy_of(AUTO, findings, inputs, settings.budget) is None:
-        return
-    theta = [p for p in model.parameters() if p.requires_grad]
-    times = []
-    for _ in range(2):  # the first pass may take longer
-        start = time.monotonic()
-        torch.autograd.grad(run(model, inputs[:2]).sum(), theta, allow_unused=True)
-        times.append(time.monotonic() - start)
-    passes = DIRECTIONS + NORMS * (1 + len(findings.layers))
-    seconds = min(times) * passes * max(len(inputs) / 2, 1)
-    warnings.warn(
-        f"{name} estimates, with standard errors beside the values, in about {duration(seconds)}: "
-        f"the derivatives of a sample with {findings.outputs} outputs take "
-        f"{held_by_one(findings, inputs) / 1e9:.3g} GB; accuracy='exact' computes them in blocks",
-        stacklevel=5,
-    )
+    if accuracy_of(AUTO, findings, inputs, settings.budget) is not None:
+        warnings.warn(
+            f"{name} estimates, with standard errors beside the values: the derivatives of a "
+            f"sample with {findings.outputs} outputs take "
+            f"{held_by_one(findings, inputs) / 1e9:.3g} GB; accuracy='exact' computes them in "
+            "blocks",
+            stacklevel=5,
+        )
 
 
 def _check_finite(family: str, result: Measured) -> None:

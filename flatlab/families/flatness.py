@@ -24,6 +24,7 @@ from flatlab.core.errors import MeasureError
 from flatlab.core.progress import ProgressBar
 from flatlab.core.schema import Key, Strict, closest, means
 from flatlab.derivatives.checks.isolation import is_finite
+from flatlab.derivatives.jacobians.feature_maps import inputs_read
 from flatlab.derivatives.per_sample.memory import accuracy_of
 from flatlab.derivatives.per_sample.probe import Findings, run
 from flatlab.derivatives.second_order.layer_curvature import (
@@ -213,18 +214,9 @@ def _features(
 
     And whether all outputs are finite.
     """
-    features: dict[str, list[Tensor]] = {name: [] for name in names}
-
-    def keep(name: str) -> Any:
-        return lambda module, arguments: features[name].append(arguments[0].detach().clone())
-
-    handles = [model.get_submodule(name).register_forward_pre_hook(keep(name)) for name in names]
-    try:
+    with inputs_read({name: model.get_submodule(name) for name in names}) as read:
         finite = all([is_finite(run(model, chunk)) for chunk in inputs.split(BATCH)])
-    finally:
-        for handle in handles:
-            handle.remove()
-    return {name: torch.cat(parts) for name, parts in features.items()}, finite
+    return {name: torch.cat(parts) for name, parts in read.items()}, finite
 
 
 def _deviation(features: Tensor) -> Tensor:

@@ -163,6 +163,7 @@ class GridMeasurer:
                 of_set = replace(
                     how,
                     norms=norms,
+                    found={},
                     memory=how.memory.setdefault(key, {}),
                     split=SampleSet.of(split),
                     held_out=SampleSet.of(self.splits.test) if training else None,

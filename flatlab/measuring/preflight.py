@@ -1,6 +1,5 @@
 """Ask of a network, once, whether it can be measured, and call a family with what is found."""
 
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -12,7 +11,7 @@ from flatlab.core.registry import imported
 from flatlab.derivatives.checks.derivative_check import DerivativeReport, Kind, check_derivatives
 from flatlab.derivatives.checks.isolation import batch_norm, is_finite
 from flatlab.derivatives.per_sample.memory import fitting
-from flatlab.derivatives.per_sample.probe import Findings, run
+from flatlab.derivatives.per_sample.probe import run
 from flatlab.derivatives.second_order.second_pass import recomposed
 from flatlab.measuring.quantity import Measured, SampleSet, Settings
 
@@ -26,12 +25,7 @@ Known = dict[tuple[str | None, str | None], dict[Kind, DerivativeReport]]
 
 
 def measure_family(
-    name: str,
-    model: nn.Module,
-    samples: SampleSet,
-    settings: Settings,
-    known: Known | None = None,
-    findings: dict[str, Findings] | None = None,
+    name: str, model: nn.Module, samples: SampleSet, settings: Settings, known: Known | None = None
 ) -> Measured:
     """A family on one sample set, with what the check of its derivatives says among its notes.
 
@@ -41,7 +35,6 @@ def measure_family(
     settings: how the family measures.
     known: of derivatives, from checks for other families or of this network with other weights,
         and to which this adds; None: all is checked.
-    findings: of `probe`, for all families on this network and these samples; empty at first.
 
     Mode, randomness, mixing of samples and derivatives are asked here, once, before a family
     begins. After it nothing is a number where weights, or outputs of any sample, are not finite:
@@ -67,8 +60,7 @@ def measure_family(
         wide = given if given is not None and given.ndim == 2 and given.shape[1] > 1 else None
         if wide is not None and (why := loss.unfit(wide)):
             raise MeasureError(why)
-        found = {} if findings is None else findings
-        how = replace(settings, difference_step=report.step, found=found)
+        how = replace(settings, difference_step=report.step)
         with recomposed(report.operations):
             result: Measured = family.measure(model, samples, how)
             seen = result.finite or _outputs_finite(model, samples.inputs, mode, how)
@@ -98,13 +90,9 @@ def notes_of_many(name: str, measured: Iterable[Measured]) -> dict[str, str]:
     name: the family's key.
     measured: the results of each network.
     """
-    results = list(measured)
-    said: defaultdict[str, list[str]] = defaultdict(list)
-    for result in results:
-        for note in NOTES:
-            said[note] += [result.notes[note]] if note in result.notes else []
-    return {
-        f"{name}_{note}": f"{len(texts)} of {len(results)} networks: {texts[0]}"
-        for note, texts in said.items()
-        if texts
-    }
+    results, notes = list(measured), {}
+    for note in NOTES:
+        texts = [result.notes[note] for result in results if note in result.notes]
+        if texts:
+            notes[f"{name}_{note}"] = f"{len(texts)} of {len(results)} networks: {texts[0]}"
+    return notes

@@ -91,7 +91,7 @@ BOUNDS = Curves(
         "bound_c": "C, by the first layer's sharpness",
         "bound_d": "D, by the network's sharpness",
     },
-    axes={"MLS and its bounds (output/input)": "linear", "the same, log axis": "logarithmic"},
+    axes={"MLS and its bounds (output/input)": "linear", "the same (output/input)": "logarithmic"},
     title="MLS and its bounds A to D, multilayer perceptrons",
     caption=(captions.CHAIN_OF_BOUNDS, captions.OVER_SEEDS, captions.MARKS, captions.CENTRAL),
     details="Means over fixed training samples (Eq. 59 of chen2026).",

@@ -29,6 +29,17 @@ def close(first, second, rel=1e-9):
     return True
 
 
+def sharpness(model, x):
+    """|df/dtheta|^2 of each sample, by a plain backward pass for each output."""
+    theta = [p for p in model.parameters() if p.requires_grad]
+    flags = {"retain_graph": True, "materialize_grads": True}
+
+    def of(output):
+        return sum(g.double().square().sum() for g in torch.autograd.grad(output, theta, **flags))
+
+    return [sum(float(of(output)) for output in row) for row in model(x)]
+
+
 class Spy(nn.Module):
     """Passes its input on, and calls a function each time."""
 

@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn.utils import parametrizations, prune
 
 import flatlab
+from tests.measurement.comparing import sharpness
 from tests.networks.written import Written
 from tests.refusals import refused
 
@@ -31,20 +32,6 @@ def hooked(change, place=2):
     model = perceptron()
     model[place].register_forward_hook(lambda module, given, output: change(output))
     return model
-
-
-def sharpness(model, x):
-    """||df/dtheta||_F^2 of each sample."""
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    flags = {"retain_graph": True, "materialize_grads": True}
-    return [
-        sum(
-            float(g.square().sum())
-            for f in row
-            for g in torch.autograd.grad(f, parameters, **flags)
-        )
-        for row in model(x)
-    ]
 
 
 def frobenius(model, x):
@@ -300,14 +287,3 @@ def test_layers_of_other_kinds_leave_the_rest(build, layers):
     report = flatlab.measure(model, x)
     assert report.sharpness_per_sample.values == pytest.approx(sharpness(model, x), rel=1e-12)
     assert report.layer.values.tolist() == layers
-
-
-@pytest.mark.more
-def test_many_outputs_are_measured_in_bounded_memory():
-    """400 outputs of 7 hidden units: only the Jacobians are held, for a few samples at a time."""
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 400)).double()
-    x = inputs(3, 5)
-    report = flatlab.measure(model, x, costly=())
-    assert report.g == pytest.approx((frobenius(model, x) ** 2).mean(), rel=1e-12)
-    assert (report.samples_rank_deficient == 3) & (report.local_dimension <= 5)

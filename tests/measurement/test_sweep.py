@@ -8,6 +8,7 @@ import importlib.util
 import warnings
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -17,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
 import flatlab
+from tests.measurement.comparing import sharpness
 from tests.synthetic.differences import hessian_by_differences
 
 STEMS = {
@@ -244,24 +246,10 @@ SWEPT = [
 ]
 
 
-def squared_jacobian(model, x):
-    """The mean of |df/dtheta|^2, by a plain backward pass for each output of each sample."""
-    theta, total = [p for p in model.parameters() if p.requires_grad], 0.0
-    for sample in x.split(1):
-        for output in model(sample).flatten():
-            slopes = torch.autograd.grad(output, theta, retain_graph=True, allow_unused=True)
-            total += sum(float(s.double().square().sum()) for s in slopes if s is not None)
-    return total / len(x)
-
-
 def check_curvature(name, model, x, y):
     """The largest eigenvalues and the trace in float64."""
-    families = {
-        "families": ["hessian", "flatness"],
-        "flatness": ["traces"],
-        "loss": "cross-entropy",
-    }
-    report = attempted(flatlab.measure, model, x, y, hessian_traces="exact", **families)
+    how = {"families": ["hessian", "flatness"], "flatness": ["traces"], "loss": "cross-entropy"}
+    report = attempted(flatlab.measure, model, x, y, hessian_traces="exact", **how)
     if report is None:
         return
     assert ("derivatives" in report.attrs) == (name in BY_DIFFERENCES)
@@ -320,9 +308,8 @@ def test_a_value_is_right_or_refused(name, tmp_path):
     kind = next(model.parameters()).dtype
     model, inputs = (model, x.to(kind)) if kind.itemsize > 2 else (model.float(), x.float())
     if report is not None and bool(model(inputs).isfinite().all()):  # else a result that says so
-        assert float(report["sharpness"]) == pytest.approx(
-            squared_jacobian(model, inputs), rel=1e-3
-        )
+        wanted = np.mean(sharpness(model, inputs))
+        assert float(report["sharpness"]) == pytest.approx(wanted, rel=1e-3)
     labels = isinstance(y, torch.Tensor) and y.ndim == 1 and not y.is_floating_point()
     if not labels or line is None:
         return

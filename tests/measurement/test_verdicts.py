@@ -32,20 +32,21 @@ def dead(model):
     return model
 
 
+def times(factor):
+    """All weights, but not biases."""
+    model = perceptron()
+    with torch.no_grad():
+        for layer in model[::2]:
+            layer.weight.mul_(factor)
+    return model, X, LABELS
+
+
 FITTED = {
     "a loss of 1e-12": lambda: fitted(1e2),
     "a loss of 0": lambda: fitted(1e4),
-    "saturated units": lambda: (
-        saturated(1.0).apply(lambda m: m.weight.data.mul_(40) if isinstance(m, nn.Linear) else m),
-        X,
-        LABELS,
-    ),
+    "saturated units": lambda: times(40),
     "dead units": lambda: (dead(perceptron(nn.ReLU)), X, LABELS),
-    "weights of 0": lambda: (
-        perceptron().apply(lambda m: m.weight.data.zero_() if isinstance(m, nn.Linear) else m),
-        X,
-        LABELS,
-    ),
+    "weights of 0": lambda: times(0),
     "softmax inside": lambda: (Behind(saturated(1e3), lambda f: f.softmax(1)), X, LABELS),
     "sigmoids inside": lambda: (Behind(saturated(1e3), torch.sigmoid), X, LABELS),
 }

@@ -22,7 +22,7 @@ from flatlab.derivatives.per_sample.probe import leads_to, run
 
 
 @contextmanager
-def _reading(modules: Mapping[str, nn.Module]) -> Iterator[dict[str, list[Tensor]]]:
+def inputs_read(modules: Mapping[str, nn.Module]) -> Iterator[dict[str, list[Tensor]]]:
     """What each of these modules is given while the context lasts, in the order of its uses."""
     read: dict[str, list[Tensor]] = {name: [] for name in modules}
 
@@ -54,7 +54,7 @@ class FeatureMaps:
 
     def __call__(self, x: Tensor) -> tuple[Tensor, ...]:
         """x^l of each layer, (samples, M_l), and behind them the outputs (samples, N)."""
-        with sdpa_kernel(SDPBackend.MATH), _reading(self.modules) as read:
+        with sdpa_kernel(SDPBackend.MATH), inputs_read(self.modules) as read:
             outputs = run(self.model, x)
         features = (
             torch.cat([each.reshape(len(x), -1) for each in uses], 1) for uses in read.values()

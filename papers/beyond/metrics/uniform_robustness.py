@@ -32,6 +32,7 @@ from torch import Tensor, nn
 
 from flatlab.core.progress import ticked
 from flatlab.core.schema import Key, Strict, means
+from flatlab.derivatives.jacobians.feature_maps import inputs_read
 from flatlab.derivatives.per_sample.probe import run
 from flatlab.families import flatness
 from flatlab.families._perturbed_losses import deltas_of, eligible_layers
@@ -227,24 +228,13 @@ class _Nearby:
     @torch.no_grad()
     def features(self, modules: dict[str, nn.Module]) -> dict[str, tuple[Tensor, Tensor]]:
         """Of each layer: those of the samples and those of the split; keeps the outputs."""
-        found: dict[str, tuple[list[Tensor], list[Tensor]]] = {name: ([], []) for name in modules}
-        place = 0
-
-        def keep(name: str) -> Any:
-            return lambda module, given: found[name][place].append(given[0].detach().clone())
-
-        handles = [layer.register_forward_pre_hook(keep(name)) for name, layer in modules.items()]
-        try:
+        with inputs_read(modules) as ours:
             for chunk in self.samples.inputs.split(BATCH):
                 run(self.model, chunk)
-            place, outputs = 1, []
-            for chunk in self.split.inputs.split(BATCH):
-                outputs.append(run(self.model, chunk).double())
-        finally:
-            for handle in handles:
-                handle.remove()
+        with inputs_read(modules) as theirs:
+            outputs = [run(self.model, chunk).double() for chunk in self.split.inputs.split(BATCH)]
         self.outputs = torch.cat(outputs)
-        return {name: (torch.cat(a), torch.cat(b)) for name, (a, b) in found.items()}
+        return {name: (torch.cat(ours[name]), torch.cat(theirs[name])) for name in modules}
 
     @torch.no_grad()
     def changes(

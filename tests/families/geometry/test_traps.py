@@ -1,7 +1,5 @@
 """Geometry where a formula divides by zero, is not defined or finite, or silently wrong."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 import torch
@@ -212,23 +210,6 @@ def spoilt_names(values):
     return {name for name, value in values.items() if not np.isnan(value).all()}
 
 
-PLACES = ["0.weight", "0.bias", "1.weight", "1.bias", "5.weight", "7.weight"]
-
-
-STATISTICS = ["1.running_mean", "1.running_var"]
-
-
-@pytest.mark.parametrize(
-    ("name", "bad"), [*product(PLACES, (np.nan, np.inf, -np.inf)), *product(STATISTICS, (np.nan,))]
-)
-def test_layers_that_are_not_finite_have_no_values(name, bad, convolutional, measured, images):
-    convolutional.state_dict()[name].view(-1)[0] = bad
-    values = measured(convolutional, images())
-    assert values["finite"] == 0
-    assert values["samples_measured"] == 6
-    assert spoilt_names(values) == FACTS
-
-
 @pytest.mark.parametrize(
     ("widths", "factor", "late"),
     [
@@ -250,44 +231,31 @@ def test_what_overflows_has_no_values(widths, factor, late, mlp, normal, measure
     assert spoilt_names(values) == FACTS
 
 
-def pack(stripes, family, change, precision="float64"):
+def pack(stripes, family, change):
     """Measure two networks of one pack; `change` edits the weights of the first."""
     network = {**small("mlp"), "initialization": "framework"}
     arrays = weights_of(networks(network, (4, 4), 3, count=2))
     for array in arrays.values():
         change(array[0])
-    settings = asked(family, network, precision=precision)
+    settings = asked(family, network)
     return measure_pack([(arrays, about([7]))], stripes, settings)
 
 
 @pytest.mark.parametrize("family", ["geometry", "accuracy"])
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_weights_that_are_not_finite_spoil_no_other_run_of_the_pack(family, bad, stripes):
+@pytest.mark.parametrize("factor", [np.nan, np.inf, 1e290])
+def test_a_network_that_is_not_finite_or_overflows_spoils_no_other_of_the_pack(
+    family, factor, stripes
+):
     def spoil(array):
-        array.flat[0] = bad
+        array *= factor
 
     spoilt, whole = pack(stripes, family, spoil), pack(stripes, family, lambda array: None)
     assert set(spoilt.data_vars) == set(whole.data_vars)
-    for name in spoilt.data_vars:
-        if name in FACTS:
-            continue
+    for name in set(spoilt.data_vars) - FACTS:
         assert np.isnan(spoilt[name].values[0]).all(), name
         assert np.array_equal(spoilt[name].values[1], whole[name].values[1], equal_nan=True), name
     if family == "geometry":
         assert spoilt["finite"].values.ravel().tolist() == [0, 1]
-
-
-@pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_finite_weights_whose_outputs_overflow_are_measured_without_an_error(precision, stripes):
-    def blow_up(array):
-        array *= 1e30 if precision == "float32" else 1e290
-
-    values = pack(stripes, "geometry", blow_up, precision)
-    assert values["finite"].values.ravel().tolist() == [0, 1]
-    for name in set(values.data_vars) - FACTS:
-        assert np.isnan(values[name].values[0]).all(), name
-    for name in ("sharpness", "mls", "nmls_bound", "weight_norm"):
-        assert np.isfinite(values[name].values[1]).all(), name
 
 
 @pytest.mark.parametrize("largest", [1, 2, 3])
