@@ -77,13 +77,8 @@ def measures_samples(family: str) -> bool:
     return "measure" in {node.name for node in body if isinstance(node, ast.FunctionDef)}
 
 
-def experiment_keys() -> list[str]:
-    """All experiments of the studies in use."""
-    return sorted(experiment_files())
-
-
 def experiment_files() -> dict[str, Path]:
-    """The files of all experiments, by key."""
+    """The files of all experiments of the studies in use, by key."""
     folders = (path / "experiments" for path in studies().values())
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
 

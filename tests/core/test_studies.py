@@ -34,6 +34,7 @@ def forget_study():
     """Its files are read anew, as in a new process."""
     for name in [name for name in sys.modules if "minewell" in name]:
         del sys.modules[name]
+    importlib.import_module("flatlab.lab.plan.figures")._loaded.cache_clear()
     forget()
 
 

@@ -14,7 +14,7 @@ from flatlab.core.paths import (
     record_of,
     redrawn_at,
 )
-from flatlab.core.registry import LOCAL_IMAGES, check_known, experiment_keys, keys_of, module_of
+from flatlab.core.registry import LOCAL_IMAGES, check_known, experiment_files, keys_of, module_of
 from flatlab.core.schema import SCALES, Config, PlanError, closest, convert, describe
 from flatlab.lab.plan.declarations import (
     Curves,
@@ -61,7 +61,7 @@ __all__ = [
     "Curves", "CustomFigure", "Experiment", "Figure", "Intervals", "Lines", "Matrix", "Pairs",
     "Panel", "Paper", "Plan", "PlanError", "PlannedJob", "Points", "ResultsFolder",
     "Sweep", "as_published", "built_at", "check_known", "claims_code",
-    "closest", "command", "convert", "correlations_code", "describe", "experiment_keys",
+    "closest", "command", "convert", "correlations_code", "describe", "experiment_files",
     "figures", "fingerprint", "keys_of", "keys_of_kinds", "kind_of", "load_config",
     "load_experiment", "module_of", "outdated", "papers", "published_at", "published_figures",
     "published_scales", "read_experiment", "record_of", "record_start", "redrawn_at",

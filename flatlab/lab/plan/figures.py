@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from flatlab.core.registry import experiment_keys, path_of
+from flatlab.core.registry import experiment_files, path_of
 from flatlab.core.schema import PlanError, Strict, closest, convert
 from flatlab.core.studies import studies, user_studies
 from flatlab.lab.plan.declarations import TEMPLATES, Declaration, Paper, misspelt
@@ -149,7 +149,7 @@ def claims_code(paper: str) -> str:
 
 @functools.cache
 def _loaded(*_of_studies: Path) -> Papers:
-    if not (keys := experiment_keys()):
+    if not (keys := experiment_files()):
         raise PlanError(
             "this flatlab is installed apart from the project, without its experiments; in the "
             "project's folder use: python -m flatlab"

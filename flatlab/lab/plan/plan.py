@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from flatlab.core.registry import LOCAL_IMAGES, check_known, experiment_keys
+from flatlab.core.registry import LOCAL_IMAGES, check_known, experiment_files
 from flatlab.core.schema import Config, PlanError, closest, convert
 from flatlab.core.studies import use_studies
 from flatlab.lab.plan.experiments import Experiment, load_experiment
@@ -46,7 +46,7 @@ class Plan:
     def __init__(self, config: Mapping[str, Any], name: str = "config.yaml") -> None:
         self.config = load_config(config, name)
         # All files are read now, so that a mistake is reported before anything runs.
-        self.experiments = {key: self.experiment(key) for key in experiment_keys()}
+        self.experiments = {key: self.experiment(key) for key in sorted(experiment_files())}
         computable = {key for key, experiment in self.experiments.items() if experiment.packs}
         self.papers: dict[str, list[Figure]] = {}
         for whole in figures():

@@ -5,7 +5,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from flatlab.core.paths import PROOFS, PUBLISHED, ResultsFolder, published_at
-from flatlab.core.registry import experiment_keys
+from flatlab.core.registry import experiment_files
 from flatlab.core.schema import SCALES
 from flatlab.lab.plan.experiments import Experiment
 from flatlab.lab.plan.figures import Figure, figures
@@ -45,7 +45,7 @@ def outdated(
         folder = place.folder
         made = json.loads((folder / "provenance.json").read_text())
         published = [key for key in made if place.table(key).is_file()]
-        known = [key for key in published if key in experiment_keys()]
+        known = [key for key in published if key in experiment_files()]
         if gone := [key for key in published if key not in known]:
             yield f"{folder} has tables of experiments that no longer exist: {', '.join(gone)}"
         changed = [

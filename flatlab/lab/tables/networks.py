@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from flatlab.core.registry import experiment_keys
+from flatlab.core.registry import experiment_files
 from flatlab.core.schema import EVIDENCE, closest
 from flatlab.lab.tables.columns import Column, Time, UnknownColumn, at_time, counted, in_words
 from flatlab.lab.tables.curves import Curves, series
@@ -436,7 +436,7 @@ class ResultTables:
     def table(self, key: str) -> xr.Dataset:
         """The table of an experiment."""
         if key not in self.tables:
-            unknown = "" if key in experiment_keys() else f"; {closest(key, self.tables)}"
+            unknown = "" if key in experiment_files() else f"; {closest(key, self.tables)}"
             raise NotEligible(f"{key} is not among the tables{unknown}")
         self.used.add(key)
         return self.tables[key]

@@ -19,7 +19,7 @@ STEPS, SAMPLES, BATCH = 3, 10, 2
 
 def grids():
     """Those of photographs at scale `paper`."""
-    for key in plan.experiment_keys():
+    for key in sorted(plan.experiment_files()):
         content = content_of(key)
         if content["kind"] == "grid" and content["data"]["set"] in ("cifar10", "cifar100"):
             yield load(key, "paper")

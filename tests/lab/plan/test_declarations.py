@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flatlab.core.registry import experiment_keys
+from flatlab.core.registry import experiment_files
 from flatlab.core.studies import PAPERS
 from flatlab.lab import plan
 from flatlab.lab.figures import captions
@@ -155,7 +155,7 @@ def copied(tmp_path):
     """A copy of the papers' folders, to be edited, and what is loaded of it."""
     folder = shutil.copytree(PAPERS, tmp_path / "papers")
     folders = {path.parent.name: path.parent for path in folder.glob("*/figures.py")}
-    return folder, lambda: settings_of(load(folders, experiment_keys()))
+    return folder, lambda: settings_of(load(folders, experiment_files()))
 
 
 def changed(before, after):

@@ -32,7 +32,7 @@ def codes():
     the_plan = plan.Plan({})
     found = {
         f"{key} {scale}": training_of(the_plan, key, scale)
-        for key in plan.experiment_keys()
+        for key in sorted(plan.experiment_files())
         for scale in plan.SCALES
     }
     found["data"] = {

@@ -24,7 +24,7 @@ def use_made_up(patch):
     """Let this process know the made-up figures and their experiments alone, which is quick."""
     for module in ("plan", "plan.published"):
         patch.setattr(f"flatlab.lab.{module}.figures", lambda: FIGURES)
-    patch.setattr("flatlab.lab.plan.plan.experiment_keys", lambda: list(EXPERIMENTS))
+    patch.setattr("flatlab.lab.plan.plan.experiment_files", lambda: EXPERIMENTS)
 
 
 @pytest.fixture(scope="session")
