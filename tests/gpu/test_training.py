@@ -35,10 +35,7 @@ RULES = {
     "ghost batches": {"minibatches": "full", "batch_size": 9},
     "mixup and SAM": {name: RANDOM[name] for name in ("regularizer", "mixup_alpha", "sam_radius")},
 }
-AT_ONCE = {
-    *(("perceptron", "batched"), ("perceptron", "graphs"), ("LeNet-5", "batched")),
-    *(("VGG with batch norm", "graphs"), ("ResNet", "graphs")),
-}
+AT_ONCE = ("perceptron", "batched"), ("perceptron", "graphs"), ("VGG with batch norm", "graphs")
 RULES_AT_ONCE = ("falling rates of their own", "mixup and SAM")  # rates; the data and the step
 """Without a GPU the others are left to the long suite; `make gpu` asks all of them."""
 
@@ -93,8 +90,8 @@ def test_every_rule_is_followed_as_by_the_loop_on_the_cpu(rule, gpu):
 @pytest.mark.parametrize(
     ("mode", "precision"),
     [
-        *(("batched", "float32"), ("graphs", "tf32")),
-        *(pytest.param(*each, marks=LONG) for each in [("batched", "tf32"), ("graphs", "float32")]),
+        ("graphs", "tf32"),
+        *(pytest.param("batched", each, marks=LONG) for each in ("float32", "tf32")),
     ],
 )
 def test_bytes_repeat_beside_others_and_after_a_stop(mode, precision, gpu, tmp_path, monkeypatch):
@@ -146,6 +143,7 @@ def test_one_that_stops_leaves_the_others_bytes(mode, gpu):
         assert all(np.array_equal(*pair) for pair in pairs) == (why == "finished")
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("place", ["steps", "everything else"])
 def test_streams_wait_for_each_other_however_slow_one_is(place, gpu, monkeypatch):
     raw = images((8, 8))

@@ -115,18 +115,6 @@ def test_the_mean_over_rotations_of_the_features_is_kappa_over_their_number(name
     assert np.mean(values) == pytest.approx(found.kappa_trace[2].item() / 3, rel=1e-10)
 
 
-@law(3, seed=seeds)
-def test_losses_that_differ_by_a_factor_have_flatness_that_does(seed):
-    """|f - y|^2 / 2, its mean over the outputs, and its sum over the samples."""
-    model, x, labels = small("mlp-tanh", seed)
-    losses = ("half-mse", "mean-mse", "sum-of-squares")
-    found = {loss: measured(model, x, labels, loss) for loss in losses}
-    for key in (*KAPPAS, *NORMALIZED, "hessian_trace"):
-        half = found["half-mse"][key].values
-        assert found["mean-mse"][key].values == pytest.approx(2 / 3 * half, rel=1e-9)
-        assert found["sum-of-squares"][key].values == pytest.approx(2 * len(x) * half, rel=1e-9)
-
-
 @law(15, seed=seeds)
 def test_linear_models_have_the_closed_forms(seed):
     """Squared error, and the trace of softmax regression."""

@@ -21,6 +21,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from flatlab.lab.tables.columns import Column
 from flatlab.lab.tables.selection import INTERPOLATES
 from flatlab.stats.estimate import Estimate, undefined
 
@@ -121,7 +122,9 @@ def require_correlated(table: xr.Dataset, networks: xr.Dataset, interpolating: b
     networks: those that are correlated.
     interpolating: whether those that do not interpolate are left out of them.
     """
-    runs, combinations = networks.sizes["run"], len(combinations_of(networks))
+    runs, names = networks.sizes["run"], [*networks.attrs["hyperparameters"], *DRAWN]
+    levels = [networks[name].values.tolist() for name in names if name in networks.coords]
+    combinations = len(set(zip(*levels, strict=True)))
     if runs >= FEWEST_FOR_CORRELATION and combinations >= FEWEST_COMBINATIONS:
         return
     that = "that interpolate" if interpolating else "that did not diverge"
@@ -147,13 +150,6 @@ def require_converged(key: str, table: xr.Dataset, quantity: str) -> None:
         raise NotEligible(f"{sentence}, a claim about sharpness needs {CONVERGED:.0%}")
 
 
-def combinations_of(networks: xr.Dataset) -> set[tuple[object, ...]]:
-    """The distinct combinations of hyper-parameters of some runs."""
-    names = dict.fromkeys([*networks.attrs["hyperparameters"], *DRAWN])
-    columns = [networks[name].values.tolist() for name in names if name in networks.coords]
-    return set(zip(*columns, strict=True))
-
-
 def shortfall(table: xr.Dataset, interpolating: bool = False) -> str:
     """Why networks of an experiment are not among those of its table that are used, in words."""
     left_out, diverged = table.attrs.get("left_out", 0), table["diverged"].values
@@ -168,12 +164,11 @@ def shortfall(table: xr.Dataset, interpolating: bool = False) -> str:
 
 def interpolates(table: xr.Dataset) -> NDArray[np.bool_]:
     """Whether the training loss of each run is below 1e-2 when it is last measured: (run)."""
-    loss = table.variables["train_loss"]
-    if "checkpoint" in loss.dims:
-        values = loss.transpose("run", "checkpoint").values
-        steps = np.where(np.isnan(values), -np.inf, table["checkpoint"].values)
-        return values[np.arange(len(values)), steps.argmax(axis=1)] < INTERPOLATES
-    return loss.values < INTERPOLATES
+    loss = Column.of("train_loss").values(table)
+    if loss.ndim == 2:
+        steps = np.where(np.isnan(loss), -np.inf, table["checkpoint"].values)
+        loss = np.take_along_axis(loss, steps.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return loss < INTERPOLATES
 
 
 def instability(share: float) -> str:
