@@ -210,10 +210,7 @@ def _chosen(
 def _features(
     model: nn.Module, inputs: Tensor, names: Sequence[str]
 ) -> tuple[dict[str, Tensor], bool]:
-    """The inputs (samples, features) of layers that see one vector per sample.
-
-    And whether all outputs are finite.
-    """
+    """The inputs (samples, features) of some layers, and whether all outputs are finite."""
     with inputs_read({name: model.get_submodule(name) for name in names}) as read:
         finite = all([is_finite(run(model, chunk)) for chunk in inputs.split(BATCH)])
     return {name: torch.cat(parts) for name, parts in read.items()}, finite

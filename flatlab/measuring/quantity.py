@@ -219,10 +219,7 @@ class Measured:
         }
 
     def without_numbers(self) -> "Measured":
-        """With NaN in place of what weights or outputs that are not finite leave without meaning.
-
-        Counts stay; and nothing has converged, or is finite.
-        """
+        """With NaN instead of values, but for counts; nothing has converged, or is finite."""
         values = self.values.copy()
         for name, value in values.items():
             if not name.endswith(FACTS):

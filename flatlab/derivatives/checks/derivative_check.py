@@ -12,7 +12,7 @@ its parameters.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -233,11 +233,9 @@ class Comparisons:
 
         Without a fit it is about d^2 l/df^2 at f = 0 times |f|^2 / |theta|^2.
         """
-        f = self.f.detach()
-        try:
-            curved = self.loss.curved(torch.zeros_like(f), torch.ones_like(f), self.y)
-        except NotImplementedError:
-            curved = torch.ones_like(f)
+        f, curved = self.f.detach(), torch.ones_like(self.f)
+        with suppress(NotImplementedError):
+            curved = self.loss.curved(torch.zeros_like(f), curved, self.y)
         return VANISHING * float(curved.norm()) * (1 + float(f.norm()) / self.theta.norm) ** 2
 
     def _f(self) -> Tensor:

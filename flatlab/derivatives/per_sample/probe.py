@@ -359,15 +359,16 @@ class Source:
 
     @property
     def leaf(self) -> Tensor:
-        if not self.known:
-            raise MeasureError(NO_EMBEDDING)
-        return self._known[0]
+        return self._of_known(0)
 
     @property
     def values(self) -> Tensor:
+        return self._of_known(1)
+
+    def _of_known(self, place: int) -> Tensor:
         if not self.known:
             raise MeasureError(NO_EMBEDDING)
-        return self._known[1]
+        return self._known[place]
 
 
 @contextmanager
