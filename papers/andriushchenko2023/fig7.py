@@ -25,7 +25,8 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     `not_fitted` is the number of those that did not reach the training loss; `more`, by how much
     Fisher's z of the rescaled trace exceeds that of the trace.
     """
-    pairs = [[COLUMNS[name] for name in PANELS[panel]] for panel in ("rescaled trace", "trace")]
+    drawn = (PANELS[panel] for panel in ("rescaled trace", "trace"))
+    pairs = [(COLUMNS[x], COLUMNS[y]) for x, y in drawn]
     ours, plain = that_fit(tables.table(GRID)).taus(*pairs, among="pool")
     networks = fitted(tables.table(GRID))
     networks["half_trace_balanced"] = networks["trace_balanced"] / 2

@@ -88,8 +88,8 @@ class Board:
         said = {
             f"{len(read)} findings are read in several ways; of {sum(map(differ, read))} the "
             "verdict depends on the reading": read,
-            f"If nothing were true, chance would decide about {(1 - LEVEL) * tested:.0f} of {tested} "
-            "findings that have a p-value": tested,
+            f"If nothing were true, chance would decide {(1 - LEVEL) * tested:.0f} of {tested} "
+            "findings with a p-value": tested,
         }
         return [line for line, known in said.items() if known]
 

@@ -21,7 +21,6 @@ from flatlab.lab.tables.eligibility import (
     FEWEST_CHECKPOINTS,
     NotEligible,
     estimate,
-    finite_rows,
     interpolates,
     require,
     require_converged,
@@ -211,7 +210,7 @@ class Curves:
 
     def enough(self, values: Array, *names: str) -> Array:
         """The runs with finite values (runs, ...), as many as a mean needs."""
-        chosen = finite_rows(values)
+        chosen = values[np.isfinite(values.reshape(len(values), -1)).all(axis=1)]
         require(len(chosen), self, f"networks with {' and '.join(dict.fromkeys(names))}")
         return chosen
 

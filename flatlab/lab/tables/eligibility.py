@@ -182,8 +182,3 @@ def instability(share: float) -> str:
         f"the correlation rests on a few networks: in {share:.0%} of samples drawn from them one "
         f"of its quantities does not vary"
     )
-
-
-def finite_rows(values: np.ndarray) -> np.ndarray:
-    """The networks for which all values are finite: (networks, ...)."""
-    return values[np.isfinite(values.reshape(len(values), -1)).all(axis=1)]

@@ -260,7 +260,7 @@ def test_claims_that_are_read_in_several_ways_are_counted_and_shown_where_readin
     assert board.readings[1:] == [["gap", "losses", "accuracies", "it says so", "the gap (Sec. 1)"]]
     read, chance = board.cautions
     assert read.startswith("2 findings are read in several ways; of 1 the verdict depends")
-    assert chance.startswith("If nothing were true, chance would decide about 0 of 1 findings")
+    assert chance.startswith("If nothing were true, chance would decide 0 of 1 findings")
     html = as_html(board).decode()
     for shown_there in (read, chance, "<h2>By reading</h2>", "accuracies: holds"):
         assert shown_there in html
