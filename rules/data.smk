@@ -13,8 +13,6 @@ rule prepare:
     conda:
         "../envs/compute.yaml"
     params:
-        code=lambda wildcards: plan.fingerprint(
-            plan.module_of("data", wildcards.dataset)
-        ),
+        code=lambda wildcards: PLAN.code_of_data(wildcards.dataset),
     script:
         "../scripts/job.py"

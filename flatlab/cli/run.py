@@ -16,14 +16,12 @@ from msgspec.structs import asdict
 
 from flatlab.cli._main import add_device, add_scale, load_plan
 from flatlab.core.paths import built_at
-from flatlab.core.registry import module_of
 from flatlab.core.schema import PlanError, closest
 from flatlab.core.store import StoreError
 from flatlab.lab.jobs import bodies
 from flatlab.lab.jobs.job import running
 from flatlab.lab.jobs.standalone import Named, as_passed, described, is_done
 from flatlab.lab.plan.experiments import Experiment, PlannedJob
-from flatlab.lab.plan.fingerprint import fingerprint
 from flatlab.lab.plan.plan import Plan
 
 GROUP = "Plan and run"
@@ -74,7 +72,7 @@ def _chosen(names: list[str], known: Iterable[str], key: str) -> list[str]:
 
 
 def _prepare(chosen: Plan, scale: str, name: str) -> None:
-    planned = PlannedJob(inputs={}, settings={}, code=fingerprint(module_of("data", name)))
+    planned = PlannedJob(inputs={}, settings={}, code=chosen.code_of_data(name))
     outputs = {"data": str(built_at(scale).data(name))}
     job = _job(chosen, "prepare", outputs, planned, scale, dataset=name)
     del job.params["settings"]  # the workflow's job has no settings either

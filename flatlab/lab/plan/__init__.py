@@ -14,7 +14,7 @@ from flatlab.core.paths import (
     record_of,
     redrawn_at,
 )
-from flatlab.core.registry import LOCAL_IMAGES, check_known, experiment_files, keys_of, module_of
+from flatlab.core.registry import check_known, experiment_files, keys_of, module_of
 from flatlab.core.schema import SCALES, Config, PlanError, closest, convert, describe
 from flatlab.lab.plan.declarations import (
     Curves,
@@ -57,7 +57,7 @@ from flatlab.lab.plan.plan import (
 from flatlab.lab.plan.published import as_published, outdated, published_figures, published_scales
 
 __all__ = [
-    "FIGURE_KEY", "LOCAL_IMAGES", "PROOFS", "PUBLISHED", "RESULTS", "SCALES", "Config",
+    "FIGURE_KEY", "PROOFS", "PUBLISHED", "RESULTS", "SCALES", "Config",
     "Curves", "CustomFigure", "Experiment", "Figure", "Intervals", "Lines", "Matrix", "Pairs",
     "Panel", "Paper", "Plan", "PlanError", "PlannedJob", "Points", "ResultsFolder",
     "Sweep", "as_published", "built_at", "check_known", "claims_code",

@@ -11,11 +11,13 @@ from typing import Any
 
 import msgspec
 
-from flatlab.core.registry import LOCAL_IMAGES, check_known, experiment_files
+from flatlab.core.contents import content_of
+from flatlab.core.registry import LOCAL_IMAGES, check_known, experiment_files, module_of
 from flatlab.core.schema import Config, PlanError, closest, convert
 from flatlab.core.studies import use_studies
 from flatlab.lab.plan.experiments import Experiment, load_experiment
 from flatlab.lab.plan.figures import Figure, figures, papers, why_not
+from flatlab.lab.plan.fingerprint import fingerprint
 
 
 def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config:
@@ -132,6 +134,16 @@ class Plan:
     def as_published(self, key: str) -> Experiment:
         """One experiment at scale paper without stand-ins."""
         return self._as_published[key]
+
+    def code_of_data(self, name: str) -> str:
+        """The fingerprint of a data set; of `image-folder` with the content of the folder.
+
+        Other sets are checked by their sums, but for the stand-in `cifar10-jpeg`, which stays.
+        """
+        code = fingerprint(module_of("data", name))
+        folder = Path(self.config.data_folder or os.environ.get("FLATLAB_DATA") or "data")
+        of_ones_own = name == "image-folder" and folder.exists()
+        return f"{code}-{content_of(folder)}" if of_ones_own else code
 
     @property
     def shares_results(self) -> bool:

@@ -1,5 +1,6 @@
 """What another folder or a run without Snakemake has computed is the same, and is taken."""
 
+import os
 import shutil
 
 import pytest
@@ -36,6 +37,20 @@ def test_images_of_ones_own_are_not_shared(monkeypatch):
     monkeypatch.setenv("SNAKEMAKE_OUTPUT_CACHE", "/somewhere")
     for own, fixed in (({}, True), ({"digits": "image-folder"}, False)):
         assert plan.Plan({"stand_ins": own}).shares_results == fixed
+
+
+def test_images_of_ones_own_are_known_by_their_content(monkeypatch, tmp_path):
+    """Whatever their dates and sizes are: another image makes the data set again."""
+    image = tmp_path / "own" / "cats" / "1.png"
+    image.parent.mkdir(parents=True)
+    codes, planned = [], plan.Plan({"data_folder": str(image.parent.parent)})
+    for content in (b"one", b"two"):
+        image.write_bytes(content)
+        os.utime(image, (0, 0))
+        codes.append([planned.code_of_data(name) for name in ("image-folder", "digits")])
+    (first, digits), (second, same) = codes
+    assert first != second
+    assert digits == same
 
 
 @pytest.mark.more
