@@ -139,6 +139,11 @@ class Estimate:
         low, high = np.clip(np.tanh(ends) * self.stretch, -1, 1) if self.on_z else ends
         return float(low), float(high)
 
+    @property
+    def numbers(self) -> tuple[float, float, float, int]:
+        """The number, the ends of its interval and how many networks it is of: a row of a figure."""
+        return (self.value, *self.interval(), self.n)
+
     def labelled(self, name: str) -> "Estimate":
         """The same by another name."""
         return replace(self, name=name)

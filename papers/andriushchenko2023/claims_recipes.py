@@ -230,10 +230,6 @@ LARGER = 0.1
 LOWER = 0.25
 """The quantile of all errors that is good."""
 
-WITHIN = (
-    "We observe that for ResNets, there is a strong correlation between sharpness and test error "
-    "but only within each subgroup of training parameters such as augmentations and mixup."
-)
 NEITHER = "we find no empirical support to either the strong or weak hypothesis."
 LEARNING_RATE = (
     "For both ResNets and ViTs, we observe a significant negative correlation, especially within "
@@ -281,7 +277,8 @@ def claim(
     "fig5/c1",
     GROUPED,
     f"tau(sharpness, error) > {STRONG} within each group, and < {STRONG} in size over all",
-    WITHIN,
+    "We observe that for ResNets, there is a strong correlation between sharpness and test error "
+    "but only within each subgroup of training parameters such as augmentations and mixup.",
     threshold=STRONG,
 )
 def _(networks: Networks, strong: float) -> Verdict:

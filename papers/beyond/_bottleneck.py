@@ -25,6 +25,9 @@ ESTIMANDS = {ALL: "of one width and loss", SEEDS: "within settings"}
 LOSSES = {"cross-entropy": "cross-entropy", "half-mse": "half-MSE"}
 """What losses are called in figures."""
 
+NUMBERS = ["value", "low", "high", "networks"]
+"""What figures show of estimates, and of medians with their quartiles."""
+
 
 class BottleneckNetworks(Networks):
     """Networks of the grid, with pairs and with changes since they first interpolated."""
@@ -77,3 +80,10 @@ def with_units(table: xr.Dataset) -> xr.Dataset:
     units = [int(match[1]) for match in found if match]
     named = ["units", *table.attrs["hyperparameters"]]
     return table.assign_coords(units=("run", units)).assign_attrs(hyperparameters=named)
+
+
+def quartiles(values: Array) -> tuple[float, float, float, int]:
+    """`NUMBERS` of the finite ones among some values; NaN if there are none."""
+    known = values[np.isfinite(values)]
+    low, median, high = np.quantile(known, [0.25, 0.5, 0.75]) if len(known) else [np.nan] * 3
+    return median, low, high, len(known)

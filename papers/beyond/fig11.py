@@ -22,7 +22,8 @@ OTHERS = {
     "test_loss": "test loss",
 }
 LOOKS = {"iterations": Look("#0173b2", "o", ""), "epochs": Look("#de8f05", "D", "")}
-COLUMNS = ["row", "equal", "batch_size", "x", "y", "value", "other", "low", "high", "networks"]
+NUMBERS = ["value", "low", "high", "networks"]
+COLUMNS = ["row", "equal", "batch_size", "x", "y", "value", "other", *NUMBERS[1:]]
 
 
 def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
@@ -39,8 +40,7 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
         ]
         pairs = [(x, y) for x in (SHARPNESS, MLS) for y in OTHERS if x != y]
         for (x, y), rho in zip(pairs, drawn.rhos(networks, equal, *pairs), strict=True):
-            low, high = rho.interval()
-            numbers = {"value": rho.value, "low": low, "high": high, "networks": rho.n}
+            numbers = dict(zip(NUMBERS, rho.numbers, strict=True))
             rows.append({"row": "rho", "equal": equal, "x": x, "y": y, **numbers})
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -54,12 +54,10 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         axes[0].plot(chosen["value"], chosen["other"], ms=2.5, **look._replace(dash="").options)
     axes[0].set(xlabel=r"$\sqrt{S}$ (output/parameter)", ylabel="MLS (output/input)")
     axes[0].set_title("equal iterations; darker: smaller batches", loc="left")
-    rows = frame[frame["row"] == "rho"].set_index(["x", "y", "equal"])
-    rhos: Any = rows[["value", "low", "high"]]
     for x, ax in zip((SHARPNESS, MLS), axes[1:], strict=True):
         lines = {
-            OTHERS[y]: [(look, rhos.loc[x, y, equal]) for equal, look in LOOKS.items()]
-            for y in rhos.loc[x].index.unique("y")
+            OTHERS[y]: [*zip(LOOKS.values(), rhos[NUMBERS[:3]].to_numpy(), strict=True)]
+            for y, rhos in frame[frame["x"] == x].groupby("y", sort=False)
         }
         forest(ax, lines, r"Pearson's $\rho$, 95 % interval")
         ax.set_title(r"with $\sqrt{S}$" if x == SHARPNESS else "with MLS", loc="left")

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from flatlab.lab.figures import style
+from flatlab.lab.figures.points import forest
 from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import Look, legend, letters
 from flatlab.lab.tables.networks import ResultTables
@@ -29,20 +30,14 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """A row per effect of a half on a quantity; in the panel `null` per correlation."""
     networks = tables[GRID]
     rows = [
-        [panel, column, half, *_numbers(depth.effect(networks, column, half))]
+        [panel, column, half, *depth.effect(networks, column, half).numbers]
         for panel, columns in PANELS.items()
         for column in columns
         for half in get_args(Half)
     ]
-    rows += [
-        ["null", "log mls and log S(W_1)", name, *_numbers(rho)]
-        for name, rho in depth.rhos(networks).items()
-    ]
+    for name, rho in depth.rhos(networks).items():
+        rows.append(["null", "log mls and log S(W_1)", name, *rho.numbers])
     return pd.DataFrame(rows, columns=COLUMNS)
-
-
-def _numbers(estimate: Any) -> list[float]:
-    return [estimate.value, *estimate.interval(), estimate.n]
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
@@ -59,12 +54,11 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         ax.set_title(panel, loc="left")
         ax.set(xlabel="nats per doubling", ylim=(0.5 - len(names), 0.5))
         ax.grid(axis="x", lw=0.3, color="0.85")
-    ax, rows = axes[-1], frame[frame["panel"] == "null"]
-    y = -np.arange(float(len(rows)))
-    style.interval(ax, rows["value"], rows["low"], rows["high"], y, Look("0.3", "s"))
-    ax.set_yticks(y, [name.replace("W_1", "$W_1$") for name in rows["line"]], fontsize=6.5)
-    style.from_minus_one_to_one(ax, r"$\rho$ of log MLS and log $S(W_1)$")
-    ax.set_ylim(-1.5, 0.5)
-    ax.set_title("null", loc="left")
+    null = frame[frame["panel"] == "null"].set_index("line")[["value", "low", "high"]]
+    rhos = {
+        line.replace("W_1", "$W_1$"): [(Look("0.3", "s"), rho)] for line, rho in null.iterrows()
+    }
+    forest(axes[-1], rhos, r"$\rho$ of log MLS and log $S(W_1)$")
+    axes[-1].set_title("null", loc="left")
     letters(list(axes))
     legend(fig, {f"rate of the {half} two layers": look for half, look in LOOKS.items()})

@@ -7,11 +7,9 @@ from flatlab.lab.figures.render import Settings
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.lab.tables.selection import INTERPOLATES
 from flatlab.papers.beyond import _bottleneck as bottleneck
-from flatlab.papers.beyond._bottleneck import GRID, LOSSES, BottleneckNetworks
-from flatlab.stats.estimate import Array
+from flatlab.papers.beyond._bottleneck import GRID, LOSSES, BottleneckNetworks, quartiles
 
 COLUMNS = ["loss", "panel", "line", "units", "median", "low", "high", "networks"]
-QUARTILES = [0.25, 0.5, 0.75]
 PENULTIMATE = {
     "features": "root feature_sensitivity",
     "bound": "penultimate_bound",
@@ -39,18 +37,10 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
 
 def _lines(units: int, networks: BottleneckNetworks) -> list[list[object]]:
     """The lines of networks of one width and loss: panel, line, units, numbers."""
-    rows = [
-        _row(panel, line, units, networks.values(column))
-        for panel, lines in (("penultimate", PENULTIMATE), ("head", HEAD))
-        for line, column in lines.items()
-    ]
+    values = {("penultimate", line): networks.values(name) for line, name in PENULTIMATE.items()}
+    values |= {("head", line): networks.values(name) for line, name in HEAD.items()}
     share = networks.series("head_share")
-    rows += [_row("share", line, units, share[:, at]) for line, at in (("start", 0), ("end", -1))]
+    values |= {("share", "start"): share[:, 0], ("share", "end"): share[:, -1]}
+    rows = [[*place, units, *quartiles(numbers)] for place, numbers in values.items()]
     fits = float((networks.values("train_loss") < INTERPOLATES).mean())
     return [*rows, ["share", "fits", units, fits, fits, fits, networks.count]]
-
-
-def _row(panel: str, line: str, units: int, values: Array) -> list[object]:
-    known = values[np.isfinite(values)]
-    low, median, high = np.quantile(known, QUARTILES) if len(known) else [np.nan] * 3
-    return [panel, line, units, median, low, high, len(known)]

@@ -3,54 +3,42 @@
 It is drawn here, since intervals of rank correlations stand beside shares of a spread.
 """
 
-import textwrap
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from flatlab.lab.figures import style
+from flatlab.lab.figures.points import forest
 from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import KINDS, ORDERED, Look, legend, letters
 from flatlab.lab.tables.eligibility import FEWEST_FOR_RANKS
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _bottleneck as bottleneck
-from flatlab.papers.beyond._bottleneck import GRID, BottleneckNetworks
+from flatlab.papers.beyond._bottleneck import GRID, NUMBERS, quartiles
 from flatlab.papers.beyond._joint import ALL, SEEDS
 from flatlab.stats.ranks import Ranks
 
 LAYERS = {"[1]": "input of layer 2", "[2]": "input of layer 3", "[-1]": "penultimate"}
 """Whose input a representation is."""
-SHARPNESS = "root_sharpness"
-GROUPS = {
-    "sharpness and compression": [
-        *((SHARPNESS, f"feature_sensitivity{layer}", name) for layer, name in LAYERS.items()),
-        (SHARPNESS, "g", "outputs"),
-    ],
-    "sharpness and normalized MLS": [
-        (SHARPNESS, f"normalized_feature_mls{layer}", name) for layer, name in LAYERS.items()
-    ],
-    "normalized MLS and collapse": [
-        (f"normalized_feature_mls{layer}", f"collapse_within{layer}", name)
-        for layer, name in LAYERS.items()
-    ],
-    "sharpness and collapse": [
-        (SHARPNESS, f"collapse_within{layer}", name) for layer, name in LAYERS.items()
-    ],
-    "representativeness by folds and held out": [
-        ("representativeness_by_folds[-1, 0]", "representativeness[-1, 0]", "penultimate")
-    ],
-}
-"""Pairs of quantities, each with the representation that it is about."""
+S, MLS, COLLAPSE = "root_sharpness", "normalized_feature_mls", "collapse_within"
+PAIRS = [
+    *(("sharpness and compression", n, S, f"feature_sensitivity{k}") for k, n in LAYERS.items()),
+    ("sharpness and compression", "outputs", S, "g"),
+    *(("sharpness and normalized MLS", n, S, f"{MLS}{k}") for k, n in LAYERS.items()),
+    *(("normalized MLS and collapse", n, f"{MLS}{k}", f"{COLLAPSE}{k}") for k, n in LAYERS.items()),
+    *(("sharpness and collapse", n, S, f"{COLLAPSE}{k}") for k, n in LAYERS.items()),
+    (
+        *("representativeness by folds and held out", "penultimate"),
+        *("representativeness_by_folds[-1, 0]", "representativeness[-1, 0]"),
+    ),
+]
+"""Groups of pairs of quantities, the representation that each is about, and the pair."""
 ESTIMANDS: dict[str, Literal["pooled", "within"]] = {ALL: "pooled", SEEDS: "within"}
-SHARE = "linear_share_within"
 LOWEST = -0.6
 """The lower end of the axis of shares; a lower one is an arrow."""
 LOOKS = {"cross-entropy": Look(ORDERED[0], "o"), "half-mse": Look(ORDERED[2], "s", "--")}
-COLUMNS = [
-    *("panel", "group", "layer", "kind", "x", "y"),
-    *("units", "loss", "value", "low", "high", "networks"),
-]
+COLUMNS = ["panel", "group", "layer", "kind", "x", "y", "units", "loss", *NUMBERS]
 
 
 def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
@@ -60,40 +48,21 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     networks = bottleneck.networks(tables.table(GRID)).that_interpolate()
     if networks.count < FEWEST_FOR_RANKS:
         return pd.DataFrame(columns=COLUMNS)
-    rows = [*_taus(networks), *_shares(networks)]
-    return pd.DataFrame(rows, columns=COLUMNS)
-
-
-def _taus(networks: BottleneckNetworks) -> list[dict[str, Any]]:
-    pairs = [(group, *pair) for group, each in GROUPS.items() for pair in each]
-    names = dict.fromkeys(name for _, x, y, _ in pairs for name in (x, y))
+    names = dict.fromkeys(name for *_, x, y in PAIRS for name in (x, y))
     columns = {name: networks.values(name) for name in names}
     settings = [str(setting) for setting in networks.data["setting"].values]
     rows = []
     for estimand, kind in ESTIMANDS.items():
         ranks = Ranks(columns, settings, networks.pairs(estimand))
-        for group, x, y, layer in pairs:
-            tau = ranks.tau(x, y)
-            low, high = tau.interval()
-            about = {"panel": "tau", "group": group, "layer": layer, "kind": kind, "x": x, "y": y}
-            numbers = {"value": tau.value, "low": low, "high": high, "networks": tau.n}
-            rows.append({**about, **numbers})
-    return rows
-
-
-def _shares(networks: BottleneckNetworks) -> list[dict[str, Any]]:
-    rows = []
+        for group, layer, x, y in PAIRS:
+            row = ["tau", group, layer, kind, x, y, np.nan, np.nan, *ranks.tau(x, y).numbers]
+            rows.append(row)
     for (units, loss), chosen in networks.by("units", "loss").items():
         for layer, name in LAYERS.items():
-            values = chosen.values(f"{SHARE}{layer}")
-            known = values[np.isfinite(values)]
-            if not len(known):
-                continue
-            low, median, high = np.quantile(known, [0.25, 0.5, 0.75])
-            about = {"panel": "share", "layer": name, "units": units, "loss": loss}
-            numbers = {"value": median, "low": low, "high": high, "networks": len(known)}
-            rows.append({**about, **numbers})
-    return rows
+            numbers = quartiles(chosen.values(f"linear_share_within{layer}"))
+            if numbers[-1]:
+                rows.append(["share", np.nan, name, *[np.nan] * 3, units, loss, *numbers])
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
@@ -103,38 +72,17 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         return
     left, right = fig.subfigures(1, 2, width_ratios=(1.2, 1))
     axes, taus = [each.subplots() for each in (left, right)], frame[frame["panel"] == "tau"]
-    _intervals(axes[0], taus)
+    looks = [KINDS[kind][1] for kind in ESTIMANDS.values()]
+    rows = {
+        f"{group}, {layer}": [*zip(looks, here[NUMBERS[:3]].to_numpy(), strict=True)]
+        for (group, layer), here in taus.groupby(["group", "layer"], sort=False)
+    }
+    forest(axes[0], rows, r"Kendall's $\tau$, 95 % interval")
+    axes[0].set_title(f"across {taus['networks'].max()} networks", loc="left")
     _lines(axes[1], frame[frame["panel"] == "share"])
     letters(axes)
-    looks_of = {bottleneck.ESTIMANDS[ALL]: KINDS["pooled"][1], **dict([KINDS["within"]])}
-    legend(left, looks_of)
+    legend(left, dict(zip((bottleneck.ESTIMANDS[ALL], KINDS["within"][0]), looks, strict=True)))
     legend(right, {bottleneck.LOSSES[loss]: look for loss, look in LOOKS.items()})
-
-
-def _intervals(ax: Any, taus: pd.DataFrame) -> None:
-    """A line per pair, with a heading above each group."""
-    places, labels, y = [], [], 0.0
-    for group, pairs in GROUPS.items():
-        places.append(y)
-        labels.append(textwrap.fill(group, 21))
-        y -= 1
-        for _, _, layer in pairs:
-            here = taus[(taus["group"] == group) & (taus["layer"] == layer)]
-            for kind, shift in zip(ESTIMANDS.values(), (0.15, -0.15), strict=True):
-                row = here[here["kind"] == kind]
-                style.interval(
-                    ax, row["value"], row["low"], row["high"], [y + shift], KINDS[kind][1]
-                )
-            places.append(y)
-            labels.append(layer)
-            y -= 1
-        y -= 0.3
-    ax.set_yticks(places, labels, fontsize=6.5)
-    for label in ax.get_yticklabels():
-        label.set_weight("bold" if "\n" in label.get_text() else "normal")  # a heading
-    style.from_minus_one_to_one(ax, r"Kendall's $\tau$, 95 % interval")
-    ax.set_ylim(y + 0.8, 0.8)
-    ax.set_title(f"across {taus['networks'].max()} networks", loc="left")
 
 
 def _lines(ax: Any, shares: pd.DataFrame) -> None:

@@ -316,7 +316,7 @@ FIGURES = {
             "Representativeness: petzka2021 Eq. 3 at δ = 0.1. "
             "Intervals: jackknife over seeds.",
         ),
-        size_inches=(7.1, 4.6),
+        size_inches=(7.1, 5.6),
     ),
     "fig10": CustomFigure(
         ("mlp-grid", "mlp-dense-grid"),

@@ -62,17 +62,9 @@ WELL_CORRELATED = (
     "[...] with Jacobian norm in particular being well-correlated to generalisation gap as "
     "anticipated by Theorem 4.6 and Ansatz 3.1."
 )
-TYPICALLY = (
-    "In line with conventional wisdom, larger learning rates typically have smaller sharpness and "
-    "generalise better."
-)
 DOWNWARD = (
     "The downward pressure on sharpness and generalisation gap correlates with smaller Jacobian "
     "norms, as anticipated by Ansatz 3.1 and Theorem 4.6."
-)
-AT_LEAST = (
-    "At least for the smaller learning rates, increasing batch size typically increases sharpness, "
-    "Jacobian norm and generalisation gap in line with Theorem 4.6."
 )
 INVERSE = (
     "At the largest learning rate, the relationship between Jacobian norm and generalisation gap "
@@ -100,7 +92,8 @@ CLAIMS(
     "fig3",
     "sharpness and gap fall with the learning rate, at 4 of 5 batch sizes",
     "caption of Fig. 3",
-    TYPICALLY,
+    "In line with conventional wisdom, larger learning rates typically have smaller sharpness and "
+    "generalise better.",
 )(partial(falls_with_rate, quantities=(SHARPNESS, GAP)))
 
 
@@ -116,7 +109,8 @@ CLAIMS(
     "fig4",
     "tau(batch size, .) > 0 of sharpness, J and gap at each smaller learning rate",
     "caption of Fig. 4",
-    AT_LEAST,
+    "At least for the smaller learning rates, increasing batch size typically increases sharpness, "
+    "Jacobian norm and generalisation gap in line with Theorem 4.6.",
 )
 def _(e: ResultTables) -> Verdict:
     rates = networks(e, RATES, architecture="resnet").by("lr").items()

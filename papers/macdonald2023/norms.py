@@ -11,6 +11,7 @@ import pandas as pd
 
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.stats.estimate import over_seeds
+from flatlab.stats.trends import mean
 
 GAUSSIAN, RELU = "regression-gaussian-grid", "regression-relu-grid"
 ACTIVATIONS = {GAUSSIAN: "Gaussian", RELU: "ReLU"}
@@ -46,12 +47,6 @@ PRINTED = {
 """By grid and initialization, of high frequency and of low: mean and standard deviation of each of
 `NORMS` over 10 trials."""
 
-LEFT, FIRST, LAST = 0.005, 0.24, 0.96
-"""Where the names of the rows begin, the first column begins and the last one ends."""
-
-HERE = 0.53
-"""Where our numbers end, as a share of a column; the paper's end with it."""
-
 GREY = {"color": "0.45", "style": "italic"}
 
 
@@ -66,48 +61,43 @@ def frame(figure: Mapping[str, Any], tables: ResultTables) -> pd.DataFrame:
         values = networks.values(COLUMNS.get(quantity, quantity))
         for start, printed in PRINTED[grid].items():
             finite = values[(starts == start) & np.isfinite(values)]
-            mean, sd, low, high = [np.nan] * 4
-            if len(finite):
-                mean = finite.mean()
+            average = finite.mean() if len(finite) else np.nan
+            spread = [np.nan] * 3
             if len(finite) > 1:
-                sd, (low, high) = finite.std(ddof=1), over_seeds("", lambda m: m, finite).interval()
-            rows.append([quantity, start, mean, sd, low, high, len(finite), *printed[place]])
+                spread = [finite.std(ddof=1), *over_seeds("", mean, finite).interval()]
+            rows.append([quantity, start, average, *spread, len(finite), *printed[place]])
     numbers = ["mean", "sd", "low", "high", "networks", "paper_mean", "paper_sd"]
     return pd.DataFrame(rows, columns=["quantity", "initialization", *numbers])
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
-    """Rules and the names of the rows, then the columns."""
+    """A row per quantity; of each initialization a column with our numbers and one with theirs."""
+    columns: dict[str, list[str]] = {}
+    for title, (_, rows) in zip(TITLES, frame.groupby("initialization", sort=False), strict=True):
+        count = int(rows["networks"].max())
+        here = f"{title}\nhere ({count} network{'s' if count != 1 else ''})"
+        columns[here] = [
+            _with_error(*row[["mean", "sd"]])
+            + (f"\n[{_number(row['low'])}, {_number(row['high'])}]" if row["networks"] else "")
+            for _, row in rows.iterrows()
+        ]
+        theirs = zip(rows["paper_mean"], rows["paper_sd"], strict=True)
+        columns[f"{title}\nthe paper"] = [_with_error(*numbers) for numbers in theirs]
     ax = fig.subplots()
     ax.set_axis_off()
-    ax.set(xlim=(0, 1), ylim=(-len(NORMS), 1.15))
-    for height, thickness in ((1.15, 1.2), (0.0, 0.7), (-len(NORMS), 1.2)):
-        ax.axhline(height, color="0", lw=thickness, clip_on=False)
-    for number, (name, meaning) in enumerate(NORMS.values()):
-        ax.text(LEFT, -number - 0.44, name, fontsize=7.5, va="bottom")
-        ax.text(LEFT, -number - 0.56, meaning, fontsize=6.2, va="top", color="0.35")
-    columns = frame.groupby("initialization", sort=False)
-    width = (LAST - FIRST) / len(columns)
-    for number, ((_, rows), title) in enumerate(zip(columns, TITLES, strict=True)):
-        _column(ax, title, rows, FIRST + width * number, width)
-
-
-def _column(ax: Any, title: str, rows: pd.DataFrame, left: float, width: float) -> None:
-    start, here, end = left + 0.07 * width, left + HERE * width, left + width
-    count = int(rows["networks"].max())
-    middle = {"fontsize": 7.5, "ha": "center", "va": "center", "weight": "bold"}
-    ax.text((start + end) / 2, 0.87, title, **middle)
-    ax.plot([start, end], [0.6, 0.6], color="0", lw=0.5)
-    head: dict[str, Any] = {"fontsize": 6.5, "ha": "right", "va": "center"}
-    ax.text(here, 0.3, f"here ({count} network{'s' if count != 1 else ''})", **head)
-    ax.text(end, 0.3, "the paper", **head, **GREY)
-    number: dict[str, Any] = {"fontsize": 7.5, "ha": "right", "va": "bottom"}
-    for place, (_, row) in enumerate(rows.iterrows()):
-        ax.text(here, -place - 0.44, _with_error(row["mean"], row["sd"]), **number)
-        ends = f"[{_number(row['low'])}, {_number(row['high'])}]" if row["networks"] else ""
-        ax.text(here, -place - 0.56, ends, fontsize=6.2, ha="right", va="top", color="0.35")
-        theirs = _with_error(row["paper_mean"], row["paper_sd"])
-        ax.text(end, -place - 0.44, theirs, **number, **GREY)
+    table = ax.table(
+        [*zip(*columns.values(), strict=True)],
+        rowLabels=[f"{name}\n{meaning}" for name, meaning in NORMS.values()],
+        colLabels=[*columns],
+        colLoc="right",
+        edges="horizontal",
+        bbox=(0.26, 0, 0.74, 1),
+    )
+    table.auto_set_font_size(False)
+    for (row, column), cell in table.get_celld().items():
+        theirs = GREY if column >= 0 and column % 2 else {}
+        cell.set_linewidth(0.5)
+        cell.set_text_props(fontsize=7.5 if row else 6.5, **theirs)
 
 
 def _with_error(mean: float, sd: float) -> str:

@@ -39,10 +39,6 @@ LISTED = 0.5
 TIGHT = 0.5
 """A tight bound exceeds the gap by less than this share of it."""
 
-NO_CORRELATION = (
-    "If labels are not locally constant, flatness does not correlate with generalization."
-)
-
 
 def rhos(e: ResultTables, variant: str) -> dict[float, Estimate]:
     """rho(kappa, gap) over all data sets, squared loss, by the separation they are drawn at.
@@ -106,7 +102,7 @@ def locally_constant(reading: str, variant: str = "") -> None:
     @claim(
         f"|rho(kappa, gap)| < {WEAK} at the smallest class separation of the authors' list",
         "Sec. 6",
-        NO_CORRELATION,
+        "If labels are not locally constant, flatness does not correlate with generalization.",
         threshold=WEAK,
     )
     def _(e: ResultTables, limit: float) -> Verdict:

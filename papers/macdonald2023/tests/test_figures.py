@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from flatlab.lab import plan
 from flatlab.lab.figures import render as figures
@@ -58,7 +59,7 @@ def settings_of(figure):
 
 
 def texts(fig):
-    return [text.get_text() for ax in fig.axes for text in ax.texts]
+    return [text.get_text() for text in fig.findobj(Text)]
 
 
 def test_the_table_shows_the_numbers_of_the_csv_beside_those_of_the_paper():
@@ -76,7 +77,7 @@ def test_what_is_not_there_is_not_shown_as_a_number():
     made[SHARPNESS] = made[SHARPNESS] * np.nan
     settings = settings_of("table2")
     norms.draw(fig, norms.frame(settings, ResultTables({RELU: made})), settings)
-    assert texts(fig).count("not measured") == 2
+    assert sum("not measured" in text for text in texts(fig)) == 2
     assert not any("nan" in text for text in texts(fig))
 
 
