@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
-from matplotlib.text import Text
 
 from flatlab.lab import plan
 from flatlab.lab.figures import render as figures
@@ -59,7 +58,8 @@ def settings_of(figure):
 
 
 def texts(fig):
-    return [text.get_text() for text in fig.findobj(Text)]
+    cells = fig.axes[0].tables[0].get_celld().values()
+    return [cell.get_text().get_text() for cell in cells]
 
 
 def test_the_table_shows_the_numbers_of_the_csv_beside_those_of_the_paper():
