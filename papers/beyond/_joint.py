@@ -7,7 +7,7 @@ of them is left out of the pairs that these are in.
 import functools
 from collections.abc import Iterable, Iterator
 from itertools import combinations
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -38,31 +38,12 @@ ESTIMANDS = {
 """Which pairs of networks are compared: what varies between the two."""
 
 
-class Measure(NamedTuple):
-    """Where a measure comes from.
-
-    paper: whose it is.
-    column: in a table.
-    """
-
-    paper: str
-    column: str
-
-
-def _sharpness(definition: str, radius: int) -> Measure:
-    return Measure("andriushchenko", f"sharpness_at_radius[{definition}, {radius}]")
-
-
-def _of(*papers: str) -> dict[str, Measure]:
-    return {name: Measure(paper, name) for paper in papers for name in MEASURES[paper]}
-
-
-PICTURED: dict[str, Measure] = {
-    **_of("chen", "macdonald", "petzka"),
-    **{definition: _sharpness(definition, 0) for definition in DEFINITIONS},
-    **_of("jiang"),
+PICTURED: dict[str, str] = {
+    **{name: paper for paper in ("chen", "macdonald", "petzka") for name in MEASURES[paper]},
+    **dict.fromkeys(DEFINITIONS, "andriushchenko"),
+    **dict.fromkeys(MEASURES["jiang"], "jiang"),
 }
-"""The measures of the figures; sharpness at the smallest radius of each definition."""
+"""The measures of the figures and their papers; sharpness at the smallest radius."""
 
 DRAWN = {
     *(name for name in DEFINITIONS if name.startswith("average")),
@@ -71,18 +52,21 @@ DRAWN = {
 """What is estimated from random changes of the weights, so that it is not known exactly."""
 
 FURTHER = {
-    f"{definition}-radius-{radius}": _sharpness(definition, radius)
+    f"{definition}-radius-{radius}": f"sharpness_at_radius[{definition}, {radius}]"
     for definition in DEFINITIONS
     for radius in (1, 2, 3)
 }
-"""At larger radii: in the CSV alone."""
+"""At larger radii, with their columns: in the CSV alone."""
 
 CORRUPTED = "corrupted"
 GAPS = ("error_gap", "accuracy_gap", "loss_gap", "absolute_loss_gap")
-OUTCOMES = {
-    name: Measure("", name) for name in (*GAPS, "test_error", "test_loss", "train_loss")
-} | {CORRUPTED: Measure("", f"test_set_error[{CORRUPTED}]")}
-KNOWN = PICTURED | FURTHER | OUTCOMES
+KNOWN = {
+    **{name: name for name in (*PICTURED, *GAPS, "test_error", "test_loss", "train_loss")},
+    **{definition: f"sharpness_at_radius[{definition}, 0]" for definition in DEFINITIONS},
+    **FURTHER,
+    CORRUPTED: f"test_set_error[{CORRUPTED}]",
+}
+"""The columns of measures and outcomes, by their names here."""
 
 
 class JointNetworks(Networks):
@@ -96,7 +80,7 @@ class JointNetworks(Networks):
             return self.factors["lr"].to_numpy(float)
         if name not in KNOWN:
             return super().values(name)
-        column = functools.partial(super().values, KNOWN[name].column)
+        column = functools.partial(super().values, KNOWN[name])
         return unless_missing(column, lambda _: np.full(self.count, np.nan))
 
     def known(self, names: Iterable[str]) -> list[str]:

@@ -38,7 +38,7 @@ def colour_labels(ax: Any, names: list[str], figure: Settings) -> None:
     """Name the measures at the vertical axis, each in the colour of its paper."""
     ax.set_yticklabels([label_of(figure, name) for name in names], fontsize=SMALL)
     for label, name in zip(ax.get_yticklabels(), names, strict=True):
-        label.set_color(COLORS[joint.PICTURED[name].paper])
+        label.set_color(COLORS[joint.PICTURED[name]])
 
 
 def legend_of_papers(fig: Any, *others: Any) -> None:
@@ -48,9 +48,6 @@ def legend_of_papers(fig: Any, *others: Any) -> None:
     handles = [Patch(color=color, label=PAPERS[key]) for key, color in COLORS.items()]
     place = {"loc": "outside upper left", "ncols": 5, "fontsize": SMALL, "handlelength": 1}
     fig.legend(handles=[*handles, *others], **place)
-
-
-KINDS = (joint.ALL, joint.SEEDS)
 
 
 def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
@@ -63,18 +60,15 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
         names = chosen.known([*joint.PICTURED, *joint.FURTHER])
         shown = sum(name in joint.PICTURED for name in names)
         tail = simultaneous(max(1, shown * (shown - 1)))  # each pair of measures, for both kinds
-        missing = [int((~np.isfinite(chosen.values(name))).sum()) for name in names]
-        for kind in KINDS:
-            x, y = np.meshgrid(np.arange(len(names)), np.arange(len(names)))
-            below = x < y
-            content = {"x": np.array(names)[x[below]], "y": np.array(names)[y[below]]}
-            ranks = chosen.drawn_ranks(kind, names)
-            for name, matrix in zip(("tau", "low", "high"), ranks.matrix(tail), strict=True):
-                content[name] = matrix[below]
-            content["missing_x"] = np.array(missing)[x[below]]
-            content["missing_y"] = np.array(missing)[y[below]]
-            about = {"grid": grid, "kind": kind, "networks": chosen.count}
-            parts.append(pd.DataFrame({**about, **content, "dropped": chosen.dropped}))
+        missing = np.array([(~np.isfinite(chosen.values(name))).sum() for name in names])
+        y, x = np.tril_indices(len(names), -1)
+        for kind in (joint.ALL, joint.SEEDS):
+            content = {"grid": grid, "kind": kind, "networks": chosen.count}
+            content |= {"x": np.array(names)[x], "y": np.array(names)[y]}
+            matrices = chosen.drawn_ranks(kind, names).matrix(tail)
+            content |= {n: m[y, x] for n, m in zip(("tau", "low", "high"), matrices, strict=True)}
+            content |= {"missing_x": missing[x], "missing_y": missing[y]}
+            parts.append(pd.DataFrame({**content, "dropped": chosen.dropped}))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -97,9 +91,9 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         ax.set_title(lettered(place, networks), loc="left")
     legend_of_papers(above)
     lines = []
-    for number, (medoid, members) in enumerate(blocks.items()):
+    for number, (medoid, members) in enumerate(blocks.items(), 1):
         others = [label_of(figure, name) for name in members if name != medoid]
-        told = f"{number + 1}  {label_of(figure, medoid)}: {', '.join(others) or 'no other'}"
+        told = f"{number}  {label_of(figure, medoid)}: {', '.join(others) or 'no other'}"
         lines.append(in_lines(told, 140).replace("\n", "\n    "))
     below.text(0.01, 0.98, "\n".join(lines), va="top", fontsize=SMALL, linespacing=1.5)
 
@@ -116,14 +110,9 @@ def _blocks(rows: pd.DataFrame) -> dict[str, list[str]]:
     from scipy.cluster.hierarchy import fcluster
 
     tree, names, distance = _clusters(rows)
-    numbers = fcluster(tree, BLOCKS, "maxclust")
-    of = dict(zip(distance.index, numbers, strict=True))
-    blocks: dict[int, list[str]] = {}
-    for name in names:
-        blocks.setdefault(of[name], []).append(name)
-    return {
-        str(distance.loc[members, members].sum().idxmin()): members for members in blocks.values()
-    }
+    numbers = pd.Series(fcluster(tree, BLOCKS, "maxclust"), distance.index)[names]
+    blocks = [[*part.index] for _, part in numbers.groupby(numbers, sort=False)]
+    return {str(distance.loc[block, block].sum().idxmin()): block for block in blocks}
 
 
 def supplement(figure: Settings) -> tuple[Callable[..., None], tuple[float, float]]:
@@ -157,12 +146,11 @@ def _clusters(rows: pd.DataFrame) -> tuple[np.ndarray, list[str], pd.DataFrame]:
     from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
     from scipy.spatial.distance import squareform
 
-    taus = rows[rows["kind"] == joint.ALL].groupby(["x", "y"])["tau"].mean().abs().fillna(0)
+    taus = rows[rows["kind"] == joint.ALL].pivot_table("tau", "x", "y").abs()
     drawn = {*rows["x"], *rows["y"]}
     names = [name for name in joint.PICTURED if name in drawn]
-    distance = pd.DataFrame(1.0, index=names, columns=names)
-    for (x, y), tau in zip(taus.index.to_list(), taus, strict=True):
-        distance.loc[x, y] = distance.loc[y, x] = max(0.0, 1 - tau)
+    above = taus.reindex(index=names, columns=names).fillna(0)
+    distance = (1 - above - above.T).clip(lower=0)
     condensed = squareform(distance.to_numpy(), checks=False)
     tree = optimal_leaf_ordering(linkage(condensed, "average"), condensed)
     return tree, [names[leaf] for leaf in leaves_list(tree)], distance
@@ -173,7 +161,6 @@ def _matrix(ax: Any, rows: pd.DataFrame, names: Mapping[str, str], printed: bool
 
     names: the measures in order, with their labels.  printed: whether cells have their numbers.
     """
-    from matplotlib.patches import Rectangle
     from seaborn import heatmap
 
     place = {name: number for number, name in enumerate(names)}
@@ -190,8 +177,6 @@ def _matrix(ax: Any, rows: pd.DataFrame, names: Mapping[str, str], printed: bool
     ax.spines[:].set(visible=True, color="0.6")
     ax.tick_params(length=0, labelsize=SMALL, pad=11)
     ax.set_yticks(np.arange(len(names)) + 0.5, [*names.values()])
-    for number, name in enumerate(names):  # the colour of the measure's paper
-        color = COLORS[joint.PICTURED[name].paper]
-        width = len(names) / 60
-        strip = Rectangle((-1.7 * width, number), width, 1, fc=color, ec="none", clip_on=False)
-        ax.add_patch(strip)
+    colors, width = [COLORS[joint.PICTURED[name]] for name in names], len(names) / 60
+    places, strip = np.arange(len(names)) + 0.5, {"height": 1, "left": -1.7 * width}
+    ax.barh(places, width, color=colors, edgecolor="none", clip_on=False, **strip)

@@ -49,27 +49,24 @@ def _rows(grid: str, chosen: joint.JointNetworks, measures: Iterable[str]) -> pd
     measures = chosen.known(measures)
     outcomes = chosen.known([*OUTCOMES, joint.CORRUPTED])  # the last in the CSV alone
     ranks = {kind: chosen.drawn_ranks(kind, [*measures, *outcomes]) for kind in joint.ESTIMANDS}
-    rows = []
+    rows: list[list[Any]] = []
     for name, outcome in product(measures, outcomes):
         taus = {kind: each.tau(name, outcome) for kind, each in ranks.items()}
         factors = [taus[factor] for factor in joint.FACTORS]
         taus[GRANULATED] = granulated(f"Psi({name}, {outcome})", factors)
-        intervals = {kind: tau.interval() for kind, tau in taus.items()}
-        signs = {kind: _sign(tau.n, *intervals[kind]) for kind, tau in taus.items()}
-        for kind, tau in taus.items():
-            row = {"measure": name, "outcome": outcome, "varies": kind, "tau": tau.value}
-            row |= dict(zip(("low", "high"), intervals[kind], strict=True))
-            row |= {"networks": tau.n, "opposite": signs[kind] * signs[joint.ALL] < 0}
-            rows.append(row)
+        numbers = {kind: tau.numbers for kind, tau in taus.items()}
+        over_all = _sign(*numbers[joint.ALL])
+        for kind, known in numbers.items():
+            opposite = _sign(*known) * over_all < 0
+            rows.append([name, outcome, kind, np.nan, *known, opposite])
     shown = [name for name in measures if name in joint.PICTURED]
     for (factor, levels, pairs), name, outcome in product(chosen.environments(), shown, outcomes):
-        row = {"measure": name, "outcome": outcome, "varies": ENVIRONMENT}
         error = sign_error(chosen.values(name), chosen.values(outcome), pairs)
-        rows.append({**row, "levels": f"{factor}: {levels}", "tau": error})
+        rows.append([name, outcome, ENVIRONMENT, f"{factor}: {levels}", error])
     return pd.DataFrame(rows, columns=COLUMNS).assign(grid=grid, dropped=chosen.dropped)
 
 
-def _sign(networks: int, low: float, high: float) -> int:
+def _sign(tau: float, low: float, high: float, networks: int) -> int:
     """1 or -1 if the interval is on one side of zero, 0 if not."""
     return int(np.sign(low)) if networks >= FEWEST_FOR_RANKS and low * high > 0 else 0
 

@@ -3,6 +3,7 @@
 It is drawn here, since its cells are symbols of changes, some of them boxed.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond.fig4 import SMALL, colour_labels, legend_of_papers
 from flatlab.papers.beyond.measures import INVARIANT
+from flatlab.stats.ranks import Ranks
 
 LONGER = "longer training"
 BROKEN = "#d00000"
@@ -32,11 +34,12 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """A row per measure and change: the median and the quartiles of the relative change over the
     networks, Kendall's tau between before and after, and whether the paper says that it is zero.
     """
-    parts = [_rows(grid, table) for grid, table in tables.tables.items()]
-    return pd.DataFrame([row for rows in parts for row in rows])
+    return pd.DataFrame(
+        [row for grid, table in tables.tables.items() for row in _rows(grid, table)]
+    )
 
 
-def _rows(grid: str, table: xr.Dataset) -> list[dict[str, Any]]:
+def _rows(grid: str, table: xr.Dataset) -> Iterator[dict[str, Any]]:
     end = joint.networks(table)
     changes = {}
     if "transformation" in table.dims:
@@ -44,7 +47,6 @@ def _rows(grid: str, table: xr.Dataset) -> list[dict[str, Any]]:
         changes = {kind: joint.networks(table, transformation=kind) for kind in kinds}
     if "fitted" in table.coords:
         changes[LONGER] = joint.networks(table, first=True)
-    rows = []
     for change, other in changes.items():
         both = end.factors["run"].isin(other.factors["run"]).to_numpy()
         place = pd.Index(other.factors["run"]).get_indexer(end.factors["run"][both])
@@ -56,21 +58,11 @@ def _rows(grid: str, table: xr.Dataset) -> list[dict[str, Any]]:
             known = np.quantile(relative, [0.25, 0.5, 0.75]) if len(relative) else [np.nan] * 3
             row = {"grid": grid, "measure": name, "change": change, "networks": len(relative)}
             row |= dict(zip(("lower_quartile", "median", "upper_quartile"), known, strict=True))
-            row["kendall"] = _kept(start, after)
-            kinds_claimed = INVARIANT.get(name, ())
-            row["claimed"] = change in kinds_claimed or (
-                change == "last-layer" and "layers" in kinds_claimed
-            )
-            rows.append(row)
-    return rows
-
-
-def _kept(before: np.ndarray, after: np.ndarray) -> float:
-    """Kendall's tau between the orders of the networks before and after."""
-    from flatlab.stats.ranks import Ranks
-
-    columns = {"before": before, "after": after}
-    return float(Ranks(columns, ["" for _ in before]).taus[0, 0, 1])
+            ranks = Ranks({"before": start, "after": after}, [""] * len(start))
+            row["kendall"] = float(ranks.taus[0, 0, 1])
+            yield row | {
+                "claimed": change.replace("last-layer", "layers") in INVARIANT.get(name, ())
+            }
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
@@ -107,11 +99,9 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         rescaled = counts.drop(LONGER, errors="ignore").max()
         words = f"{counts.get(LONGER, 0)} networks"
         words += "" if np.isnan(rescaled) else f", {rescaled} rescaled"
-        title = lettered(number, f"{joint.NETWORKS[grid]}: {words}")
-        ax.set_title(title, loc="left")
+        ax.set_title(lettered(number, f"{joint.NETWORKS[grid]}: {words}"), loc="left")
     colour_labels(axes[0], names, figure)
-    handles, labels = axes[-1].get_legend_handles_labels()
-    known = dict(zip(labels, handles, strict=True))
+    known = dict(zip(*axes[-1].get_legend_handles_labels()[::-1], strict=True))
     known["and is not"] = known.pop("and is not")  # after what it is about
     legend_of_papers(fig, *known.values())
 

@@ -34,12 +34,12 @@ AT_THE_OUTPUT = {"feature_mls": "mls", "feature_dimension": "local_dimension"}
 """What geometry calls it; it normalizes the MLS in another way."""
 OUTPUT = "output"
 LINES = {
-    "fc2": ("input of layer 2", ORDERED[0], "o"),
-    "fc3": ("input of layer 3", ORDERED[1], "s"),
-    "fc4": ("penultimate features", ORDERED[2], "D"),
-    OUTPUT: ("outputs", ORDERED[3], "^"),
+    "fc2": ("input of layer 2", Look(ORDERED[0], "o")),
+    "fc3": ("input of layer 3", Look(ORDERED[1], "s")),
+    "fc4": ("penultimate features", Look(ORDERED[2], "D")),
+    OUTPUT: ("outputs", Look(ORDERED[3], "^")),
 }
-"""Label, colour and marker of the representations; the input of layer 1 is x itself."""
+"""Label and look of the representations; the input of layer 1 is x itself."""
 
 
 def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
@@ -74,9 +74,8 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     curves = frame[frame["row"] == "curve"]
     curves = curves.assign(panel=curves["quantity"] + " " + curves["networks"])
     options: dict[str, Any] = {"line": "layer", "columns": len(columns), "logarithmic": panels}
-    options["shared"] = "row"
-    options["looks"] = {key: Look(color, marker) for key, (_, color, marker) in LINES.items()}
-    options["names"] = {key: label for key, (label, *_) in LINES.items()}
+    options |= {"looks": {key: look for key, (_, look) in LINES.items()}, "shared": "row"}
+    options["names"] = {key: label for key, (label, _) in LINES.items()}
     axes = draw_panels(fig, curves, panels, "panel", **options)
     mark_clipped(axes.values())
     begins = frame[frame["row"] == "window"].groupby("networks")["iteration"].min()

@@ -76,11 +76,11 @@ def weights_stay(line: Curves, limit: float) -> Verdict:
         norms = line.values(f"weight_norm[{layer}]")
         return norms[:, -1] / line.from_the_start(norms) - 1
 
-    def part(layer: int) -> Verdict:
-        label = f"|W_{layer + 1}| at the end / at the start - 1"
-        return line.over_runs(label, partial(change, layer)).within(limit)
-
-    return every(map(part, range(line.table.sizes["layer"])))
+    label = "|W_{}| at the end / at the start - 1"
+    return every(
+        line.over_runs(label.format(layer + 1), partial(change, layer)).within(limit)
+        for layer in range(line.table.sizes["layer"])
+    )
 
 
 def pair_plot(plot: PairPlot) -> None:

@@ -31,17 +31,9 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     ]
     rows = []
     for panel, variant, reading, name, y in lines:
-        chosen = table.sel(variant=variant)
+        chosen, label = table.sel(variant=variant), figure["lines"][name][0]
         for at, rhos in zip(chosen["drawn_at"], of_batches(chosen, y, *reading), strict=True):
-            rows.append(
-                [
-                    panel,
-                    figure["lines"][name][0],
-                    at["separation"].item(),
-                    at.item(),
-                    *summary(rhos),
-                ]
-            )
+            rows.append([panel, label, at["separation"].item(), at.item(), *summary(rhos)])
     return pd.DataFrame(rows, columns=COLUMNS)
 
 

@@ -24,6 +24,11 @@ MEASURES = {
 }
 """The column of the table that a measure is."""
 
+NUMBERS = [
+    *("row", "measure", "rho", "low", "high", "within", "slope", "intercept", "networks"),
+    *("sgd", "sgd_low", "sgd_high"),
+]
+
 
 def frame(figure: Mapping[str, Any], tables: ResultTables) -> pd.DataFrame:
     """Rows `run`: a network by a measure, x and gap.  Rows `rho`: of a measure, with its interval,
@@ -32,30 +37,21 @@ def frame(figure: Mapping[str, Any], tables: ResultTables) -> pd.DataFrame:
     from flatlab.stats.correlation import Correlations
 
     networks = tables[GRID]
+    about, gap = networks.data, networks.values(GAP)
     columns = {name: _values(networks, name) for name in figure["panels"]}
-    gap = networks.values(GAP)
-    about = networks.data
-    known = Correlations(
-        {**columns, GAP: gap}, list(about["setting"].values), about["train_loss"].values
-    )
-    pairs = [(name, GAP) for name in columns]
-    sgd = about["optimizer"].values == "sgd"
-    of_sgd = Correlations(
-        {name: np.where(sgd, values, np.nan) for name, values in {**columns, GAP: gap}.items()},
-        list(about["setting"].values),
-        about["train_loss"].values,
-    )
+    settings, loss = list(about["setting"].values), about["train_loss"].values
+    values, pairs = {**columns, GAP: gap}, [(name, GAP) for name in columns]
+    is_sgd = about["optimizer"].values == "sgd"
+    of_sgd = {name: np.where(is_sgd, each, np.nan) for name, each in values.items()}
+    known, among_sgd = (Correlations(each, settings, loss) for each in (values, of_sgd))
     head = {name: about[name].values for name in ("run", "optimizer", "lr", "batch_size")}
     parts = []
-    estimates = (known.rhos(*pairs), known.rhos(*pairs, kind="within"), of_sgd.rhos(*pairs))
-    for (name, x), rho, within, sgd_rho in zip(columns.items(), *estimates, strict=True):
+    estimates = (known.rhos(*pairs), known.rhos(*pairs, kind="within"), among_sgd.rhos(*pairs))
+    for (name, x), rho, within, sgd in zip(columns.items(), *estimates, strict=True):
         parts.append(pd.DataFrame({"row": "run", "measure": name, **head, "x": x, "gap": gap}))
-        low, high = rho.interval()
-        numbers = {"rho": rho.value, "low": low, "high": high, "within": within.value}
-        numbers |= dict(zip(("slope", "intercept"), least_squares(x, gap), strict=True))
-        row = {"row": "rho", "measure": name, **numbers, "networks": rho.n, "sgd": sgd_rho.value}
-        row |= dict(zip(("sgd_low", "sgd_high"), sgd_rho.interval(), strict=True))
-        parts.append(pd.DataFrame([row]))
+        fitted = *rho.numbers[:3], within.value, *least_squares(x, gap)
+        content = "rho", name, *fitted, rho.n, *sgd.numbers[:3]
+        parts.append(pd.DataFrame([content], columns=NUMBERS))
     return pd.concat(parts, ignore_index=True)
 
 

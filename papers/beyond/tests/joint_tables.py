@@ -71,8 +71,8 @@ def table(grid=GRIDS[0], changes=None, default=FLAT, seeds=SEEDS, transformed=Tr
     fitted = np.where(np.arange(len(rows)) % 3 == 0, STEPS[0], STEPS[1])
     kinds = ["none", "layers", "neurons"] if transformed else []
     variables = {}
-    for name, measure in joint.KNOWN.items():
-        how = made[name]
+    for name in joint.KNOWN:
+        how, of_paper = made[name], name in joint.PICTURED or name in joint.FURTHER
         steps = np.stack(
             [np.where(fitted == step, values[name] / how.longer, np.nan) for step in STEPS[:2]]
         )
@@ -82,13 +82,12 @@ def table(grid=GRIDS[0], changes=None, default=FLAT, seeds=SEEDS, transformed=Tr
             "layers": (1 + how.layers) * every,
             "neurons": (1 + how.neurons) * every,
         }
-        if measure.paper and transformed:
+        if of_paper and transformed:
             stack = np.stack([after[kind] for kind in kinds], axis=-1)
             stack[:, :2, :, 1:] = np.nan
             dims = ("run", "checkpoint", "samples", "transformation")
         else:
-            extra = bool(measure.paper)  # has sample sets
-            stack = every if extra else every[:, :, 0]
+            stack = every if of_paper else every[:, :, 0]  # outcomes have no sample sets
             dims = ("run", "checkpoint", "samples")[: stack.ndim]
         variables[name] = (dims, stack)
     return _as_measured(xr.Dataset(variables), grid, rows, seeds, fitted, kinds)
