@@ -235,10 +235,6 @@ LEARNING_RATE = (
     "For both ResNets and ViTs, we observe a significant negative correlation, especially within "
     "each subgroup defined by the same values of augment × mixup."
 )
-NONE_POSITIVE = (
-    "Overall, we conclude that none of the considered sharpness definitions or radii correlates "
-    "positively with generalization nor that low sharpness implies good performance of the model."
-)
 
 
 def judged(judge: Judge, kind: Kind, e: ResultTables, *threshold: float) -> Verdict:
@@ -441,6 +437,8 @@ for table, kind, printed, words in (
         table,
         f"tau < {WEAK} for every definition and radius, on both test sets",
         f"App. H, {place}",
-        NONE_POSITIVE,
+        "Overall, we conclude that none of the considered sharpness definitions or radii "
+        "correlates positively with generalization nor that low sharpness implies good performance "
+        "of the model.",
         threshold=WEAK,
     )(partial(judged, partial(none_positive, printed), kind))

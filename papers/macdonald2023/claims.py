@@ -5,7 +5,8 @@ decide nothing about them. Claims about curves through training, and about eight
 `claims_training`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from math import ceil
 from typing import Any
@@ -36,14 +37,29 @@ WEAK = 0.3
 established, as for forty networks an interval reaches 0.2 to either side."""
 
 
-def networks(e: ResultTables, grid: str, **where: Any) -> Networks:
-    """The networks of a grid with these hyper-parameters, at the end of training."""
-    return e[grid].where(**where).labelled(**WORDS)
+def says(
+    figure: str,
+    grid: str,
+    where: Mapping[str, Any],
+    text: str,
+    source: str,
+    quote: str,
+    **about: Any,
+) -> Callable[[Callable[..., Verdict]], None]:
+    """The decorator that registers a claim about the networks of a grid at the end of training.
 
+    where: their hyper-parameters.  The judge is given the networks and the threshold, if any.
+    """
 
-def admitted(grid: str) -> Sequence[str]:
-    """The fidelities that can decide a claim: of CIFAR-100, which repeat others, not stand-ins."""
-    return (OWN, REDUCED) if "many-classes" in grid else EVIDENCE
+    def register(judge: Callable[..., Verdict]) -> None:
+        # claims about CIFAR-100 repeat others: stand-ins decide nothing about them
+        admits = (OWN, REDUCED) if "many-classes" in grid else EVIDENCE
+
+        @CLAIMS(figure, text, source, quote, admits=admits, **about)
+        def _(e: ResultTables, *threshold: float) -> Verdict:
+            return judge(e[grid].where(**where).labelled(**WORDS), *threshold)
+
+    return register
 
 
 # Figures 3, 4 and 12 to 19: learning rates and batch sizes ----------------------------------------
@@ -54,14 +70,6 @@ LARGEST = 0.1
 MOST = 0.8
 """The share of the batch sizes for which holds what is "typically" so: 4 of 5."""
 
-AS_A_WHOLE = (
-    "[...] on the whole, the claim that smaller batch sizes and larger learning rates lead to "
-    "flatter minima and better generalisation is supported by our experiments"
-)
-WELL_CORRELATED = (
-    "[...] with Jacobian norm in particular being well-correlated to generalisation gap as "
-    "anticipated by Theorem 4.6 and Ansatz 3.1."
-)
 DOWNWARD = (
     "The downward pressure on sharpness and generalisation gap correlates with smaller Jacobian "
     "norms, as anticipated by Ansatz 3.1 and Theorem 4.6."
@@ -77,9 +85,11 @@ AGNOSTIC = (
 )
 
 
-def falls_with_rate(e: ResultTables, quantities: Sequence[str]) -> Verdict:
-    """At most batch sizes, quantities of the ResNets fall with the learning rate."""
-    resnets = networks(e, RATES, architecture="resnet")
+RESNETS, VGGS = {"architecture": "resnet"}, {"architecture": "vgg"}
+
+
+def falls_with_rate(resnets: Networks, *quantities: str) -> Verdict:
+    """At most batch sizes, quantities fall with the learning rate."""
     sizes, rates = resnets.by("batch_size").values(), resnets.levels("lr")
     falls = [
         every(step < 0 for name in quantities for step in at.steps(name, "lr", rates))
@@ -88,80 +98,80 @@ def falls_with_rate(e: ResultTables, quantities: Sequence[str]) -> Verdict:
     return at_least(ceil(MOST * len(sizes)), falls)
 
 
-CLAIMS(
-    "fig3",
+of_rates = partial(says, "fig3", RATES, RESNETS, source="caption of Fig. 3")
+of_rates(
     "sharpness and gap fall with the learning rate, at 4 of 5 batch sizes",
-    "caption of Fig. 3",
-    "In line with conventional wisdom, larger learning rates typically have smaller sharpness and "
-    "generalise better.",
-)(partial(falls_with_rate, quantities=(SHARPNESS, GAP)))
-
-
-CLAIMS("fig3", "tau(J, gap) > 0 over the networks", "caption of Fig. 3", DOWNWARD)(
-    lambda e: networks(e, RATES, architecture="resnet").tau(JACOBIAN, GAP) > 0
+    quote="In line with conventional wisdom, larger learning rates typically have smaller "
+    "sharpness and generalise better.",
+)(lambda resnets: falls_with_rate(resnets, SHARPNESS, GAP))
+of_rates("tau(J, gap) > 0 over the networks", quote=DOWNWARD)(
+    lambda resnets: resnets.tau(JACOBIAN, GAP) > 0
 )
-CLAIMS(
-    "fig3", "J falls with the learning rate, at 4 of 5 batch sizes", "caption of Fig. 3", DOWNWARD
-)(partial(falls_with_rate, quantities=(JACOBIAN,)))
-
-
-@CLAIMS(
+of_rates("J falls with the learning rate, at 4 of 5 batch sizes", quote=DOWNWARD)(
+    lambda resnets: falls_with_rate(resnets, JACOBIAN)
+)
+says(
     "fig4",
+    RATES,
+    RESNETS,
     "tau(batch size, .) > 0 of sharpness, J and gap at each smaller learning rate",
     "caption of Fig. 4",
     "At least for the smaller learning rates, increasing batch size typically increases sharpness, "
     "Jacobian norm and generalisation gap in line with Theorem 4.6.",
-)
-def _(e: ResultTables) -> Verdict:
-    rates = networks(e, RATES, architecture="resnet").by("lr").items()
-    return every(
+)(
+    lambda resnets: every(
         at.tau("batch_size", name) > 0
-        for rate, at in rates
+        for rate, at in resnets.by("lr").items()
         if rate < LARGEST
         for name in (JACOBIAN, SHARPNESS, GAP)
     )
+)
 
 
-def reversal(figure: str, grid: str, architecture: str, source: str, quote: str) -> None:
+def reversal(
+    figure: str, grid: str, architecture: Mapping[str, str], source: str, quote: str
+) -> None:
     """At the largest learning rate the gap of ResNets is the smaller, the larger the Jacobian."""
-    reversed_ = architecture == "resnet"
-    sign, threshold = ("< 0", None) if reversed_ else (f"> -{WEAK}", WEAK)
-    claim = partial(CLAIMS, figure, admits=admitted(grid), threshold=threshold)
+    at_largest = partial(says, figure, grid, {**architecture, "lr": LARGEST})
+    claim = partial(at_largest, source=source, quote=quote)
+    if architecture == RESNETS:
+        claim(f"tau(J, gap) < 0 at learning rate {LARGEST}")(lambda at: at.tau(JACOBIAN, GAP) < 0)
+    else:
+        claim(f"tau(J, gap) > -{WEAK} at learning rate {LARGEST}", threshold=WEAK)(
+            lambda at, weak: at.tau(JACOBIAN, GAP) > -weak
+        )
 
-    @claim(f"tau(J, gap) {sign} at learning rate {LARGEST}", source, quote)
-    def _(e: ResultTables, weak: float = 0.0) -> Verdict:
-        tau = networks(e, grid, architecture=architecture, lr=LARGEST).tau(JACOBIAN, GAP)
-        return tau < 0 if reversed_ else tau > -weak
 
-
-def pooled(figure: str, grid: str, architecture: str) -> None:
+def pooled(figure: str, grid: str, architecture: Mapping[str, str]) -> None:
     """The claims of App. B.2 about all networks of one architecture on one data set."""
-    resnet = architecture == "resnet"
-    claim = partial(CLAIMS, figure, source="App. B.2", admits=admitted(grid))
-    but = f", learning rate {LARGEST} left out" if resnet else ""
-
-    @claim(
+    resnet = architecture == RESNETS
+    claim = partial(says, figure, grid, architecture, source="App. B.2")
+    claim(
         "tau < 0 of the learning rate with sharpness and gap, > 0 of the batch size with both",
-        quote=AS_A_WHOLE,
+        quote="[...] on the whole, the claim that smaller batch sizes and larger learning rates "
+        "lead to flatter minima and better generalisation is supported by our experiments",
+    )(
+        lambda at: every(
+            verdict
+            for name in (SHARPNESS, GAP)
+            for verdict in (at.tau("lr", name) < 0, at.tau("batch_size", name) > 0)
+        )
     )
-    def _(e: ResultTables) -> Verdict:
-        at = networks(e, grid, architecture=architecture)
-        pairs = ((at.tau("lr", q) < 0, at.tau("batch_size", q) > 0) for q in (SHARPNESS, GAP))
-        return every(verdict for pair in pairs for verdict in pair)
-
-    @claim(f"tau(J, gap) > 0{but}", quote=WELL_CORRELATED)
-    def _(e: ResultTables) -> Verdict:
-        at = networks(e, grid, architecture=architecture)
-        return (at.below(lr=LARGEST) if resnet else at).tau(JACOBIAN, GAP) > 0
+    but = f", learning rate {LARGEST} left out" if resnet else ""
+    claim(
+        f"tau(J, gap) > 0{but}",
+        quote="[...] with Jacobian norm in particular being well-correlated to generalisation gap "
+        "as anticipated by Theorem 4.6 and Ansatz 3.1.",
+    )(lambda at: (at.below(lr=LARGEST) if resnet else at).tau(JACOBIAN, GAP) > 0)
 
 
-reversal("fig4", RATES, "resnet", "caption of Fig. 4", INVERSE)
+reversal("fig4", RATES, RESNETS, "caption of Fig. 4", INVERSE)
 
 for by_rate, by_size, grid, architecture in (
-    ("fig12", "fig16", RATES, "resnet"),
-    ("fig13", "fig17", RATES_100, "resnet"),
-    ("fig14", "fig18", RATES, "vgg"),
-    ("fig15", "fig19", RATES_100, "vgg"),
+    ("fig12", "fig16", RATES, RESNETS),
+    ("fig13", "fig17", RATES_100, RESNETS),
+    ("fig14", "fig18", RATES, VGGS),
+    ("fig15", "fig19", RATES_100, VGGS),
 ):
     pooled(by_rate, grid, architecture)
     CLAIMS.repeat(by_size, of=by_rate)
@@ -202,14 +212,6 @@ BETTER = (
     "weight decay generalised better than those trained without, despite converging to sharper "
     "minima. We confirm this observation in Figure 2."
 )
-MUCH_BETTER = (
-    "The norm of the input-output Jacobian is much better correlated with the generalisation gap "
-    "than that of the Hessian"
-)
-EFFECTIVE = (
-    "[...] all regularisation strategies were effective in controlling the Jacobian norm without "
-    "necessarily controlling the sharpness."
-)
 ONLY_SAM = (
     "We find that while Jacobian norm is regularised across all techniques, only in SAM is "
     "sharpness regularised."
@@ -218,23 +220,11 @@ OFTEN_NOT = (
     "In all cases, the model Jacobian is correlated with the generalisation gap, whereas the "
     "Hessian is often uncorrelated."
 )
-ALIKE = (
-    "Moreover, the norm of the Gauss-Newton matrix is (almost) always very similar to that of "
-    "Hessian, in line with previous empirical observation"
-)
-SMALLER = (
-    "[...] forcing the Hessian to be sufficiently small likewise appears to force the Jacobian to "
-    "be smaller (see the SAM plots)"
-)
-LARGE_WITH = (
-    "[...] the Hessian is also influenced by other factors and can be large even without the "
-    "Jacobian being large (see other plots)."
-)
 
 
 def decayed(e: ResultTables) -> Iterator[tuple[Networks, list[Networks]]]:
     """At each learning rate the networks without weight decay, and those with each."""
-    for at in networks(e, DECAYS).by("lr").values():
+    for at in e[DECAYS].labelled(**WORDS).by("lr").values():
         by_decay = at.by("weight_decay").items()
         yield at.where(weight_decay=0.0), [some for decay, some in by_decay if decay > 0]
 
@@ -281,86 +271,86 @@ def _(e: ResultTables) -> Verdict:
     return every(at_rate(*at) for at in decayed(e))
 
 
-def by_strength(
-    e: ResultTables, grid: str, network: dict[str, str], strategy: str, name: str
-) -> Estimate:
+def by_strength(at: Networks, strategy: str, name: str) -> Estimate:
     """tau(strength, quantity) over the networks that have one regularizer alone, or none."""
     alone = {other: 0.0 for other in STRATEGIES if other != strategy}
-    return networks(e, grid, **network, **alone).tau(strategy, name)
+    return at.where(**alone).tau(strategy, name)
 
 
-@CLAIMS(
-    "fig5", "rho(J, gap) > rho(lambda_max, gap) over the networks", "caption of Fig. 5", MUCH_BETTER
+of_strengths = partial(says, "fig5", REGULARIZERS, RESNET)
+
+
+@of_strengths(
+    "rho(J, gap) > rho(lambda_max, gap) over the networks",
+    source="caption of Fig. 5",
+    quote="The norm of the input-output Jacobian is much better correlated with the generalisation "
+    "gap than that of the Hessian",
 )
-def _(e: ResultTables) -> Verdict:
-    ours, other = (
-        e[REGULARIZERS]
-        .where(**RESNET)
-        .labelled(REGULARIZERS)
-        .rhos((JACOBIAN, GAP), (SHARPNESS, GAP))
-    )
+def _(resnets: Networks) -> Verdict:
+    named = replace(resnets, words={}).labelled(REGULARIZERS)
+    ours, other = named.rhos((JACOBIAN, GAP), (SHARPNESS, GAP))
     return ours > other
 
 
-CLAIMS("fig5", "tau(strength, J) < 0 of each regularizer", "caption of Fig. 5", EFFECTIVE)(
-    lambda e: every(by_strength(e, REGULARIZERS, RESNET, each, JACOBIAN) < 0 for each in STRATEGIES)
+of_strengths(
+    "tau(strength, J) < 0 of each regularizer",
+    source="caption of Fig. 5",
+    quote="[...] all regularisation strategies were effective in controlling the Jacobian norm "
+    "without necessarily controlling the sharpness.",
+)(lambda resnets: every(by_strength(resnets, each, JACOBIAN) < 0 for each in STRATEGIES))
+of_strengths("tau(SAM's radius, lambda_max) < 0", source="Sec. 6.3", quote=ONLY_SAM)(
+    lambda resnets: by_strength(resnets, SAM, SHARPNESS) < 0
 )
-CLAIMS("fig5", "tau(SAM's radius, lambda_max) < 0", "Sec. 6.3", ONLY_SAM)(
-    lambda e: by_strength(e, REGULARIZERS, RESNET, SAM, SHARPNESS) < 0
-)
-
-
-@CLAIMS(
-    "fig5",
+of_strengths(
     f"tau(strength, lambda_max) > -{WEAK} of each other regularizer",
-    "Sec. 6.3",
-    ONLY_SAM,
+    source="Sec. 6.3",
+    quote=ONLY_SAM,
     threshold=WEAK,
+)(
+    lambda resnets, weak: every(
+        by_strength(resnets, each, SHARPNESS) > -weak for each in STRATEGIES if each != SAM
+    )
 )
-def _(e: ResultTables, weak: float) -> Verdict:
-    others = (each for each in STRATEGIES if each != SAM)
-    return every(by_strength(e, REGULARIZERS, RESNET, each, SHARPNESS) > -weak for each in others)
+
+
+def eigenvalues_are_alike(own: Networks, share: float) -> Verdict:
+    """In almost all networks that of Gauss-Newton is near that of the Hessian."""
+    name = f"share of networks whose eigenvalues differ by less than {share:g}; {own.key}"
+    hessian, gauss = own.column(SHARPNESS), own.column(GAUSS_NEWTON)
+    near = np.abs(gauss - hessian) < share * np.abs(hessian)
+    near = np.where(np.isfinite(hessian + gauss), near, np.nan)
+    return own.mean_of(name, near) > ALMOST_ALWAYS
 
 
 def extended(figure: str, grid: str, network: dict[str, str]) -> None:
     """The claims of one of the figures 20 to 27."""
-    claim = partial(CLAIMS, figure, source="App. B.3", admits=admitted(grid))
-    tau = partial(by_strength, grid=grid, network=network)
-
+    claim = partial(says, figure, grid, network, source="App. B.3")
     claim("tau(J, gap) > 0 over the networks", quote=OFTEN_NOT)(
-        lambda e: networks(e, grid, **network).tau(JACOBIAN, GAP) > 0
+        lambda at: at.tau(JACOBIAN, GAP) > 0
     )
-
     claim(f"|tau(lambda_max, gap)| < {WEAK} over the networks", quote=OFTEN_NOT, threshold=WEAK)(
-        lambda e, weak: networks(e, grid, **network).tau(SHARPNESS, GAP).within(weak)
-    )
-
-    @claim(
-        f"|lambda_max(G) - lambda_max(H)| < {SIMILAR} lambda_max(H) in {ALMOST_ALWAYS:.0%} of the "
-        "networks",
-        quote=ALIKE,
-        threshold=SIMILAR,
-    )
-    def _(e: ResultTables, share: float) -> Verdict:
-        name = f"share of networks whose eigenvalues differ by less than {share:g}; {grid}"
-        own = networks(e, grid, **network)
-        hessian, gauss = own.column(SHARPNESS), own.column(GAUSS_NEWTON)
-        near = np.where(
-            np.isfinite(hessian + gauss), np.abs(gauss - hessian) < share * np.abs(hessian), np.nan
-        )
-        return own.mean_of(name, near) > ALMOST_ALWAYS
-
-    claim("tau(SAM's radius, .) < 0 of lambda_max and of J", quote=SMALLER)(
-        lambda e: every(tau(e, strategy=SAM, name=name) < 0 for name in (SHARPNESS, JACOBIAN))
+        lambda at, weak: at.tau(SHARPNESS, GAP).within(weak)
     )
     claim(
+        f"|lambda_max(G) - lambda_max(H)| < {SIMILAR} lambda_max(H) in {ALMOST_ALWAYS:.0%} of the "
+        "networks",
+        quote="Moreover, the norm of the Gauss-Newton matrix is (almost) always very similar to "
+        "that of Hessian, in line with previous empirical observation",
+        threshold=SIMILAR,
+    )(eigenvalues_are_alike)
+    claim(
+        "tau(SAM's radius, .) < 0 of lambda_max and of J",
+        quote="[...] forcing the Hessian to be sufficiently small likewise appears to force the "
+        "Jacobian to be smaller (see the SAM plots)",
+    )(lambda at: every(by_strength(at, SAM, name) < 0 for name in (SHARPNESS, JACOBIAN)))
+    claim(
         f"of some regularizer tau(strength, J) < 0, but tau(strength, lambda_max) > -{WEAK}",
-        quote=LARGE_WITH,
+        quote="[...] the Hessian is also influenced by other factors and can be large even without "
+        "the Jacobian being large (see other plots).",
         threshold=WEAK,
     )(
-        lambda e, weak: some(
-            (tau(e, strategy=each, name=JACOBIAN) < 0)
-            & (tau(e, strategy=each, name=SHARPNESS) > -weak)
+        lambda at, weak: some(
+            (by_strength(at, each, JACOBIAN) < 0) & (by_strength(at, each, SHARPNESS) > -weak)
             for each in STRATEGIES
         )
     )
