@@ -17,8 +17,6 @@ PANELS = {
 }
 """Abscissa and ordinate."""
 
-MORE = ("more", "more_low", "more_high")
-
 
 def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """Rows `run`: a network in a panel.  Rows `tau`: tau, low, high of a panel, over `networks`;
@@ -34,11 +32,12 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     for panel, (x, y) in PANELS.items():
         points = networks.rename(columns={x: "x", y: "y"})[["run", "lr", "initial_trace", "x", "y"]]
         parts.append(points.assign(row="run", panel=panel))
-        tau = tau_of(points)
-        low, high = tau.interval()
-        row = {"row": "tau", "panel": panel, "networks": tau.n, "tau": tau.value}
+        tau, low, high, count = tau_of(points).numbers
+        row = {"row": "tau", "panel": panel, "networks": count, "tau": tau}
         row |= {"low": low, "high": high, "not_fitted": not_fitted(tables.table(GRID))}
         if panel == "rescaled trace":
-            row |= dict(zip(MORE, [(ours - plain).value, *(ours - plain).interval()], strict=True))
+            row |= dict(
+                zip(("more", "more_low", "more_high"), (ours - plain).numbers, strict=False)
+            )
         parts.append(pd.DataFrame([row]))
     return pd.concat(parts, ignore_index=True)

@@ -69,10 +69,8 @@ def taus(points: pd.DataFrame, figure: Settings) -> pd.DataFrame:
     """Kendall's tau of the columns x and y over all networks, then over each of their groups."""
     rows = []
     for key, chosen in {(): points, **groups_of(points, figure["groups"])}.items():
-        tau = tau_of(chosen)
-        low, high = tau.interval()
         group = values_in_words(figure, dict(zip(figure["groups"], key, strict=False)))
-        rows.append([group, tau.value, low, high, tau.n])
+        rows.append([group, *tau_of(chosen).numbers])
     return pd.DataFrame(rows, columns=["group", "tau", "low", "high", "networks"])
 
 

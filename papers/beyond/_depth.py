@@ -6,7 +6,6 @@ half the difference between its highest and its lowest rate, mean over the rates
 the slope over the binary logarithm of its rate.
 """
 
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -56,12 +55,12 @@ def combined(networks: Networks, column: str, lower: float, upper: float, what: 
     lower, upper: the weights.  what: its name.
     """
     name = f"{what} on {column}; {networks.key}"
-    return estimate(name, partial(_combined, networks, column, lower, upper, name))
 
+    def over_the_seeds() -> Estimate:
+        first, second = effects(networks, column)
+        return over_seeds(name, mean, lower * first + upper * second)
 
-def _combined(networks: Networks, column: str, lower: float, upper: float, name: str) -> Estimate:
-    first, second = effects(networks, column)
-    return over_seeds(name, mean, lower * first + upper * second)
+    return estimate(name, over_the_seeds)
 
 
 def effect(networks: Networks, column: str, half: Half) -> Estimate:

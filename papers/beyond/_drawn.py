@@ -5,9 +5,6 @@ vary by chance. At equal iterations networks are compared at the end, at equal e
 seen as many samples as those of the smallest batches at the end.
 """
 
-from collections.abc import Sequence
-from functools import partial
-
 import numpy as np
 
 from flatlab.lab.tables.eligibility import FEWEST_FOR_MEAN, estimates, require
@@ -18,7 +15,6 @@ from flatlab.stats.estimate import Array, Estimate
 
 GRID = "mlp-drawn-grid"
 EQUAL = {"iterations": "equal iterations", "epochs": "equal epochs"}
-LOSS = "train_loss"
 
 
 def rhos(networks: Networks, equal: str, *pairs: tuple[str, str]) -> list[Estimate]:
@@ -27,18 +23,16 @@ def rhos(networks: Networks, equal: str, *pairs: tuple[str, str]) -> list[Estima
     equal: what has passed alike when they are compared, a key of `EQUAL`.
     """
     names = [f"rho({x}, {y}); {networks.key}, {EQUAL[equal]}" for x, y in pairs]
-    return estimates(names, partial(_rhos, networks, equal, names, pairs))
 
+    def over_batch_sizes() -> list[Estimate]:
+        wanted = dict.fromkeys(name for pair in pairs for name in pair)
+        columns, drawn = values(networks, equal, *wanted)
+        packs = len(np.unique(drawn))
+        require(packs, networks.key, "batch sizes whose networks interpolate", "", "an interval")
+        found = Correlations(columns, drawn, None, drawn).rhos(*pairs)
+        return [rho.labelled(name) for rho, name in zip(found, names, strict=True)]
 
-def _rhos(
-    networks: Networks, equal: str, names: Sequence[str], pairs: Sequence[tuple[str, str]]
-) -> list[Estimate]:
-    wanted = dict.fromkeys(name for pair in pairs for name in pair)
-    columns, drawn = values(networks, equal, *wanted)
-    packs = len(np.unique(drawn))
-    require(packs, networks.key, "batch sizes whose networks interpolate", "", "an interval")
-    found = Correlations(columns, drawn, None, drawn).rhos(*pairs)
-    return [rho.labelled(name) for rho, name in zip(found, names, strict=True)]
+    return estimates(names, over_batch_sizes)
 
 
 def values(networks: Networks, equal: str, *names: str) -> tuple[dict[str, Array], list[str]]:
@@ -48,7 +42,7 @@ def values(networks: Networks, equal: str, *names: str) -> tuple[dict[str, Array
     seen = steps.max() * (sizes.min() / sizes if equal == "epochs" else np.ones_like(sizes))
     nearest = np.abs(steps - seen[:, None]).argmin(axis=1)
     rows = np.arange(len(sizes))
-    fits = networks.series(LOSS)[rows, nearest] < INTERPOLATES
+    fits = networks.series("train_loss")[rows, nearest] < INTERPOLATES
     require(int(fits.sum()), networks.key, "networks that interpolate", least=FEWEST_FOR_MEAN)
     columns = {name: networks.series(name)[rows, nearest][fits] for name in names}
     return columns, [f"{size:g}" for size in sizes[fits]]

@@ -56,15 +56,12 @@ def _correlations(shown: xr.Dataset, x: str, y: str) -> Iterator[dict[str, Any]]
     points = pd.DataFrame({"x": shown[x].values, "y": np.log(shown[y].values)})
     families = [str(name) for name in shown["family"].values]
     values, ranks = (
-        Correlations(
-            {name: part[name].to_numpy() for name in ("x", "y")}, families, clusters=families
-        )
+        Correlations(dict(part.items()), families, clusters=families)
         for part in (points, points.rank())
     )
     rhos = {kind: values.rho("x", "y", kind) for kind in ("pooled", "within", "between")}
     for kind, rho in {**rhos, "ranks": ranks.rho("x", "y")}.items():
-        low, high = rho.interval()
-        yield {"row": kind, "rho": rho.value, "low": low, "high": high}
+        yield {"row": kind} | dict(zip(("rho", "low", "high"), rho.numbers, strict=False))
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:

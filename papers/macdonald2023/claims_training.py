@@ -7,7 +7,7 @@ seed, was trained.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import xarray as xr
@@ -90,12 +90,8 @@ COLLAPSED, KEPT, VANISHED = 0.01, 0.1, 0.1
 has not; at most, if the softmaxed Jacobian norm goes to zero."""
 
 FULL_BATCH_FIGURES = {
-    "fig6": ("vgg", 0.08),
-    "fig7": ("vgg", 0.04),
-    "fig8": ("vgg", 0.02),
-    "fig9": ("resnet", 0.08),
-    "fig10": ("resnet", 0.04),
-    "fig11": ("resnet", 0.02),
+    f"fig{number}": network
+    for number, network in enumerate(product(("vgg", "resnet"), (0.08, 0.04, 0.02)), 6)
 }
 """The architecture and the learning rate that each shows."""
 
@@ -394,8 +390,6 @@ smoother("fig32", GAUSSIAN)
 smoother("fig32", RELU)
 smoother("table1", GAUSSIAN, repeats="fig32/c1")
 smoother("table2", RELU, repeats="fig32/c2")
-
-
 CLAIMS("table1", "sharpness(low) > sharpness(high), Gaussian", "App. C.3", IN_FLATTER_MINIMA)(
     lambda e: excess(e, GAUSSIAN, "sharpness") < 0
 )

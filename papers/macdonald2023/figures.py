@@ -184,6 +184,10 @@ IN_SIX_ROWS = (
     *("gauss_newton_lambda_max", "train_loss", "test_accuracy"),
 )
 GRIDS = ("rates-grid", "rates-many-classes-grid")
+FULL_BATCH = {
+    f"fig{number}": smoothings(*network)
+    for number, network in enumerate(product(NETWORKS, (0.08, 0.04, 0.02)), 6)
+}
 SWEPT = {
     f"fig{12 + number}": at_the_end(grid, architecture, *axes)
     for number, (axes, architecture, grid) in enumerate(
@@ -211,12 +215,7 @@ FIGURES = {
     "fig3": at_the_end(GRIDS[0], "resnet", RATE, "batch_size", "accuracy_gap"),
     "fig4": at_the_end(GRIDS[0], "resnet", BATCH_SIZE, "lr"),
     "fig5": regularizers("regularizers-grid", "resnet", "batch", IN_THREE_ROWS, 5.6),
-    "fig6": smoothings("vgg", 0.08),
-    "fig7": smoothings("vgg", 0.04),
-    "fig8": smoothings("vgg", 0.02),
-    "fig9": smoothings("resnet", 0.08),
-    "fig10": smoothings("resnet", 0.04),
-    "fig11": smoothings("resnet", 0.02),
+    **FULL_BATCH,
     **SWEPT,
     **EXTENDED,
     "fig28": sgd(1 / 90, "first epoch"),

@@ -40,15 +40,20 @@ TIGHT = 0.5
 """A tight bound exceeds the gap by less than this share of it."""
 
 
+def of_variant(e: ResultTables, key: str, variant: str) -> xr.Dataset:
+    """The part of the table of a simulation."""
+    table = e.table(key)
+    if variant not in table["variant"].values:
+        raise NotEligible(f"{key} has no variant {variant}")
+    return table.sel(variant=variant)
+
+
 def rhos(e: ResultTables, variant: str) -> dict[float, Estimate]:
     """rho(kappa, gap) over all data sets, squared loss, by the separation they are drawn at.
 
     In the order of the separations that the variant reports.
     """
-    table = e.table(LABELS)
-    if variant not in table["variant"].values:
-        raise NotEligible(f"{LABELS} has no variant {variant}")
-    chosen = table.sel(variant=variant, loss="squared")
+    chosen = of_variant(e, LABELS, variant).sel(loss="squared")
     return {c: _rho(chosen.isel(separation=n), c) for n, c in enumerate(chosen["drawn_at"].values)}
 
 
@@ -120,10 +125,8 @@ def locally_constant(reading: str, variant: str = "") -> None:
 
 def samples(e: ResultTables, variant: str, name: str) -> dict[float, Array]:
     """A quantity of Figure 4 at each separation: (samples), each the mean over its folds."""
-    table = e.table(REPRESENTATIVENESS)
-    if variant not in table["variant"].values:
-        raise NotEligible(f"{REPRESENTATIVENESS} has no variant {variant}")
-    values = table[name].sel(variant=variant).mean("fold").transpose("separation", "repeat")
+    chosen = of_variant(e, REPRESENTATIVENESS, variant)
+    values = chosen[name].mean("fold").transpose("separation", "repeat")
     require(values.sizes["repeat"], REPRESENTATIVENESS, "samples at a separation")
     return dict(zip(values["separation"].values.tolist(), values.values, strict=True))
 
