@@ -1,6 +1,6 @@
 """beyond, Figure 6: how much each measure changes while the function stays the same.
 
-It is drawn here, since its cells are symbols of changes, some of them boxed.
+It is drawn here, since its cells are changes, some of which break a promise.
 """
 
 from collections.abc import Iterator
@@ -19,15 +19,10 @@ from flatlab.papers.beyond.measures import INVARIANT
 from flatlab.stats.ranks import Ranks
 
 LONGER = "longer training"
-BROKEN = "#d00000"
 LEAST, KEPT = 1e-8, 0.01
 """What changes less is unchanged; from the second on a promise of no change is broken."""
-SYMBOLS: dict[str, tuple[float, float, tuple[dict[str, Any], bool]]] = {
-    "unchanged": (0.0, LEAST, ({"marker": ".", "ms": 2}, True)),
-    "less than twofold": (LEAST, 1.0, ({"marker": "o", "ms": 4}, False)),
-    "more": (1.0, np.inf, ({"marker": "o", "ms": 5}, True)),
-}
-"""From which median relative change on and up to which, and its symbol, filled or not."""
+SHADES = ["white", "0.93", "0.8"]
+"""Of what is unchanged, changes by less than twofold, and changes by more."""
 
 
 def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
@@ -66,7 +61,9 @@ def _rows(grid: str, table: xr.Dataset) -> Iterator[dict[str, Any]]:
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
-    """A panel per grid: measures by changes, with a symbol for how much; red breaks a promise."""
+    """A panel per grid, measures by changes; bold: promised to be none; red: broken."""
+    from seaborn import heatmap
+
     if frame.empty:
         fig.text(0.5, 0.5, "no changes were measured", ha="center")
         return
@@ -76,34 +73,28 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     for number, (grid, ax) in enumerate(zip(grids, axes, strict=True)):
         here = frame[(frame["grid"] == grid) & frame["median"].notna()]
         changes = list(dict.fromkeys(here["change"]))
-        broken = here["claimed"] & (here["median"] >= KEPT)
-        for words, (least, most, look) in SYMBOLS.items():
-            some = here["median"].between(least, most, inclusive="left")
-            parts = ((some & ~broken, "0.25", words), (some & broken, BROKEN, "and is not"))
-            for part, color, label in parts:
-                rows = here[part]
-                x, y = rows["change"].map(changes.index), rows["measure"].map(names.index)
-                fill = {"mec": color, "mfc": color if look[1] else "white", "label": label}
-                ax.plot(x, y, ls="", mew=1, **fill, **look[0])
-        claimed = here[here["claimed"]]
-        x, y = claimed["change"].map(changes.index), claimed["measure"].map(names.index)
-        box: dict[str, Any] = {"marker": "s", "ms": 8.5, "mfc": "none", "mec": "0.75", "mew": 0.6}
-        ax.plot(x, y, ls="", zorder=0.5, label="unchanged, says the paper", **box)
-        names_of = [change.replace("-", " ").replace(" ", "\n", 1) for change in changes]
-        ax.set_xticks(range(len(changes)), names_of)
-        ax.set(xlim=(-0.6, len(changes) - 0.4), ylim=(len(names) - 0.4, -0.6))
-        ax.set_yticks(range(len(names)))
+        medians, claimed = (
+            here.pivot_table(of, "measure", "change").reindex(index=names, columns=changes)
+            for of in ("median", "claimed")
+        )
+        sizes = (medians >= LEAST).astype(int) + (medians >= 1)
+        options = {"annot": medians.map(in_short), "fmt": "", "annot_kws": {"fontsize": SMALL}}
+        heatmap(sizes, cmap=SHADES, vmin=0, vmax=2, cbar=False, linewidths=0.5, ax=ax, **options)
+        told = claimed.eq(1).to_numpy()
+        broken = told & (medians >= KEPT).to_numpy()
+        for text, bold, red in zip(ax.texts, told.flat, broken.flat, strict=True):
+            text.set(weight="bold" if bold else "normal", color="#d00000" if red else "0.1")
+        titles = [change.replace("-", " ").replace(" ", "\n", 1) for change in changes]
+        ax.set_xticks(np.arange(len(titles)) + 0.5, titles, rotation=0)
+        ax.set(xlabel="", ylabel="")
         ax.tick_params(length=0, labelsize=SMALL)
-        ax.grid(axis="y", lw=0.2, color="0.9")
         counts = here.groupby("change")["networks"].max()
         rescaled = counts.drop(LONGER, errors="ignore").max()
         words = f"{counts.get(LONGER, 0)} networks"
         words += "" if np.isnan(rescaled) else f", {rescaled} rescaled"
         ax.set_title(lettered(number, f"{joint.NETWORKS[grid]}: {words}"), loc="left")
     colour_labels(axes[0], names, figure)
-    known = dict(zip(*axes[-1].get_legend_handles_labels()[::-1], strict=True))
-    known["and is not"] = known.pop("and is not")  # after what it is about
-    legend_of_papers(fig, *known.values())
+    legend_of_papers(fig)
 
 
 def in_short(value: float) -> str:
