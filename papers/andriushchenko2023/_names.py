@@ -33,6 +33,12 @@ MEASURED = {"test_error": 99.0}
 READS = "printed/*.csv"
 """The files beside this module that it reads: its fingerprint has their content, too."""
 
+
+def sharpness(definition: str, radius: int) -> str:
+    """The column of a definition at one of its radii, by its number."""
+    return f"sharpness_at_radius[{definition}, {radius}]"
+
+
 Taus = dict[str, tuple[tuple[float, ...], ...]]
 """By definition: for each test set, by radius."""
 

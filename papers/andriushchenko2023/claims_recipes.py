@@ -23,7 +23,7 @@ from flatlab.lab.tables.eligibility import (
     unless_missing,
 )
 from flatlab.lab.tables.networks import Networks, ResultTables
-from flatlab.papers.andriushchenko2023._names import TABLE3, TABLE4, Taus
+from flatlab.papers.andriushchenko2023._names import TABLE3, TABLE4, Taus, sharpness
 from flatlab.stats.estimate import Array, Estimate, over_seeds, undefined
 from flatlab.stats.trends import mean
 from flatlab.stats.verdict import Verdict, every, not_run, some
@@ -34,11 +34,6 @@ CLAIMS = Claims("andriushchenko2023")
 # Columns of sharpness and errors, also of released networks ---------------------------------------
 FLATTEST = 0.1
 """The share of the networks that are the flattest ones."""
-
-
-def sharpness(definition: str, radius: int) -> str:
-    """The column of a definition at one of its radii, by its number."""
-    return f"sharpness_at_radius[{definition}, {radius}]"
 
 
 def error(test_set: str) -> str:

@@ -16,7 +16,7 @@ from flatlab.lab.claims import Predicate
 from flatlab.lab.tables.eligibility import NotEligible, require
 from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.papers.andriushchenko2023 import _names as zoos
-from flatlab.papers.andriushchenko2023._names import TABLE1, TABLE2, Taus
+from flatlab.papers.andriushchenko2023._names import TABLE1, TABLE2, Taus, sharpness
 from flatlab.papers.andriushchenko2023.claims_recipes import (
     CLAIMS,
     FLATTEST,
@@ -24,7 +24,6 @@ from flatlab.papers.andriushchenko2023.claims_recipes import (
     error,
     gap,
     in_words,
-    sharpness,
 )
 from flatlab.stats.estimate import Estimate, over_seeds
 from flatlab.stats.trends import mean

@@ -13,12 +13,8 @@ from flatlab.lab.figures import labels
 from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import Look, legend
 from flatlab.lab.tables.networks import ResultTables
-from flatlab.papers.andriushchenko2023.sharpness_grid import (
-    at_radius,
-    column_of,
-    definition_in_words,
-    taus,
-)
+from flatlab.papers.andriushchenko2023._names import sharpness
+from flatlab.papers.andriushchenko2023.sharpness_grid import column_of, definition_in_words, taus
 
 SAME, OTHER, NEITHER = "#0173b2", "#d55e00", "0.35"
 """Colours of a tau whose sign is that of the printed one, or another, and where none is printed."""
@@ -46,10 +42,10 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
         for (definition, index), (number, y) in itertools.product(
             places, enumerate(figure["columns"])
         ):
-            radii = every.values(at_radius(definition, index, "radius"))
+            radii = every.values(f"sharpness_radius[{definition}, {index}]")
             if not len(radii) or np.isnan(radii[0]):
                 continue
-            x = networks.values(at_radius(definition, index))
+            x = networks.values(sharpness(definition, index))
             points = about.assign(x=x, y=networks.values(column_of(figure, y)))
             place = {"experiment": titles[experiment], "definition": definition, "ordinate": y}
             theirs = [*(printed[definition][number] if printed else ()), *[np.nan] * (index + 1)]

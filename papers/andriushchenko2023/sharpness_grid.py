@@ -18,6 +18,7 @@ from flatlab.lab.figures.render import Settings
 from flatlab.lab.figures.style import Look, lettered
 from flatlab.lab.tables.eligibility import FEWEST_RANKED
 from flatlab.lab.tables.networks import ResultTables
+from flatlab.papers.andriushchenko2023._names import sharpness
 from flatlab.stats.estimate import Estimate, undefined
 from flatlab.stats.ranks import Ranks
 
@@ -41,8 +42,8 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
             group = {"group": values_in_words(figure, values), **values, **numbers}
             parts.append(pd.DataFrame([{"row": "count", **head, **group}]))
         for (definition, index), y in itertools.product(figure["rows"], figure["columns"]):
-            x, y_values = map(every.values, (at_radius(definition, index), column_of(figure, y)))
-            radii = every.values(at_radius(definition, index, "radius"))
+            x, y_values = map(every.values, (sharpness(definition, index), column_of(figure, y)))
+            radii = every.values(f"sharpness_radius[{definition}, {index}]")
             radius = float(radii[0]) if len(radii) else np.nan
             place = {**head, "definition": definition, "radius_index": index, "radius": radius}
             points = about.assign(x=x, y=y_values)[kept]
@@ -55,14 +56,6 @@ def column_of(figure: Settings, name: str) -> str:
     """The column that a figure, and its CSV, may call by another name."""
     column: str = figure["aliases"].get(name, name)
     return column
-
-
-def at_radius(definition: str, index: int, name: str = "at_radius") -> str:
-    """The column of sharpness by one definition, at its radius of this number.
-
-    name: or of another of these quantities, `radius`, the radius itself.
-    """
-    return f"sharpness_{name}[{definition}, {index}]"
 
 
 def taus(points: pd.DataFrame, figure: Settings) -> pd.DataFrame:

@@ -62,7 +62,8 @@ def _rows(grid: str, chosen: joint.JointNetworks, measures: Iterable[str]) -> pd
     shown = [name for name in measures if name in joint.PICTURED]
     for (factor, levels, pairs), name, outcome in product(chosen.environments(), shown, outcomes):
         error = sign_error(chosen.values(name), chosen.values(outcome), pairs)
-        rows.append([name, outcome, ENVIRONMENT, f"{factor}: {levels}", error])
+        missing = [np.nan] * 4
+        rows.append([name, outcome, ENVIRONMENT, f"{factor}: {levels}", error, *missing])
     return pd.DataFrame(rows, columns=COLUMNS).assign(grid=grid, dropped=chosen.dropped)
 
 
