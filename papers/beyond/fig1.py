@@ -6,6 +6,7 @@ It is drawn here, since its bars are layers by norms. Its supplement has a panel
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
@@ -47,12 +48,10 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     shared = frame[frame["row"] == "shared"].set_index("layer")["mean"]
     ax, width = fig.subplots(), 0.8 / len(NORMS)
     for place, (label, column) in enumerate(NORMS.values()):
-        x = [layer + width * (place - (len(NORMS) - 1) / 2) for layer in range(len(rows))]
-        bars = ax.bar(x, 100 * rows[column], width, label=label, color=COLORS[place])
-        known = [
-            f"{100 * share:.1f}".removesuffix(".0") if share == share else "?"
-            for share in rows[column]
-        ]
+        x = np.arange(len(rows)) + width * (place - (len(NORMS) - 1) / 2)
+        shares = 100 * rows[column]
+        bars = ax.bar(x, shares, width, label=label, color=COLORS[place])
+        known = ["?" if np.isnan(share) else f"{round(share, 1):g}" for share in shares]
         ax.bar_label(bars, known, padding=1, fontsize=6)
     names = [f"{name}\n{SHARED[bool(shared[name])]}" for name in rows["layer"]]
     ax.set_xticks(range(len(rows)), names)
@@ -73,8 +72,9 @@ def draw_curves(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     panels = {str(layer): f"{layer}, {SHARED[bool(flag)]}" for layer, flag in shared.items()}
     columns = 4 if len(panels) > 6 else 3
     curves = frame[frame["row"].isin(["curve", "window"])]
-    options: dict[str, Any] = {"columns": columns, "logarithmic": panels, "shared": True}
-    axes = draw_panels(fig, curves, panels, "layer", **options)
+    axes = draw_panels(
+        fig, curves, panels, "layer", columns=columns, logarithmic=panels, shared=True
+    )
     mark_clipped(axes.values())
     for ax in axes.values():
         ax.axhline(1, color="0.2", lw=0.7, zorder=0.6)

@@ -8,7 +8,7 @@ are counted and not judged. Figures 2, 3, I.10, I.11 and J.12 are in `claims_tre
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -157,11 +157,6 @@ for plot in PLOTS.values():
 
 
 # Figures 4, H.6 and H.8: bounds -------------------------------------------------------------------
-def rho(e: ResultTables, grid: str, columns: tuple[str, str]) -> Estimate:
-    """A correlation over the networks of one grid."""
-    return PLOTS[grid].rhos(e, columns)[0]
-
-
 def theorems(pairs: dict[str, tuple[str, str]], values: Callable[[str], Array]) -> Verdict:
     """Inequalities that hold for every value.
 
@@ -184,7 +179,7 @@ def of_all_networks(e: ResultTables) -> Verdict:
     verdict = of_perceptrons(e, BOUNDED)
     # reported, so that their tables are not evidence that was used
     others = [Networks.of(grid, table) for grid, table in e.tables.items() if grid != MLP]
-    return verdict.reporting(*(entry for networks in others for entry in counted(networks)))
+    return verdict.reporting(*chain(*map(counted, others)))
 
 
 def counted(networks: Networks) -> Iterator[dict[str, Any]]:
@@ -204,16 +199,17 @@ def counted(networks: Networks) -> Iterator[dict[str, Any]]:
 
 def looser(line: Curves, letters: str) -> Verdict:
     """Whether one distance is larger than another at the end: "DCBA", D - C than B - A."""
-    names = [f"bound_{letter.lower()}" for letter in letters]
-    d, c, b, a = list(letters)
+    d, c, b, a = [*letters]
 
     def of_runs() -> Array:
+        names = (f"bound_{letter.lower()}" for letter in letters)
         larger, large, small, smaller = line.ends(*names, interpolating=False)
         return (larger - large) - (small - smaller)
 
     return line.over_runs(f"({d}-{c}) - ({b}-{a}) at the end", of_runs) > 0
 
 
+mlps = PLOTS[MLP]
 CENTRAL_PERCEPTRONS = TrendFigure(CLAIMS, "figH6", MLP, [trends.CENTRAL])
 CENTRAL_PERCEPTRONS.each(
     "A <= B <= C <= D at every checkpoint of every run of lr 0.1, batch size 20",
@@ -234,14 +230,14 @@ CLAIMS(
     "Sec. 3.2, App. H.2, 4",
     FOLLOWS,
     repeats="chen2026_figH7/c1, chen2026_figH8/c1, chen2026_figH9/c1",
-)(lambda e: every(rho(e, grid, NMLS) > 0 for grid in PLOTS))
+)(lambda e: every(plot.rhos(e, NMLS)[0] > 0 for plot in PLOTS.values()))
 CLAIMS(
     "fig4",
     "rho(MLS, MLS bound) < 0 in at least one of the three grids",
     "Sec. 4.2, App. H.2, 5",
     f"the bound on the MLS [...] {NEGATIVE}",
     repeats="figH8/c10",
-)(lambda e: some(rho(e, grid, MLS) < 0 for grid in PLOTS))
+)(lambda e: some(plot.rhos(e, MLS)[0] < 0 for plot in PLOTS.values()))
 CLAIMS(
     "fig4",
     "MLS <= MLS bound and NMLS <= NMLS bound for every perceptron (others are counted)",
@@ -275,8 +271,7 @@ CLAIMS(
     "MLS that only consider the first layer weights can sometimes negatively correlate with the "
     "bound derived in Equation (11)",
     "c10",
-)(lambda e: rho(e, MLP, MLS) < 0)
-mlps = PLOTS[MLP]
+)(lambda e: mlps.rhos(e, MLS)[0] < 0)
 mlps.above("MLS", ["bound C"], "caption of Fig. H.6", SAID["c11"], key="c11")
 mlps.above("sharpness", ["MLS"], "Sec. 3.2", SAID["c12"], key="c12", repeats="figH8/c2")
 CLAIMS(
@@ -318,8 +313,7 @@ def place(e: ResultTables, family: str, *where: tuple[str, float, bool]) -> Verd
     names = [name for name in networks.levels("family") if name.startswith(family)]
     if not names:
         return not_run(f"there is no {family} among the networks")
-    inside = networks.where(family=names)
-    entries, right = [], []
+    inside, entries, right = networks.where(family=names), [], []
     for name, share, above in where:
         median, limit = np.median(inside.column(name)), np.quantile(networks.column(name), share)
         text = f"median {WORDS.get(name, name)} of {family} - quantile {share:g} of all"
