@@ -77,8 +77,8 @@ def ranks(experiment: str, networks: str, printed: Any) -> RankTable:
         title=f"sharpness and errors of {networks}, all definitions",
         caption=(
             f"Kendall's τ of sharpness and error over {networks} with a training error of at "
-            "most 1 %, its 95 % interval and the paper's value; bold from 0.5 on. Positive: "
-            "flatter networks err less.",
+            "most 1 %, its 95 % interval and, in brackets, the paper's value; bold from 0.5 on; "
+            "grey: the interval excludes 0. Positive: flatter networks err less.",
         ),
         details=(captions.BETWEEN_NETWORKS, FILTERED),
     )
@@ -245,7 +245,10 @@ def released_ranks(
         printed=printed,
         size_inches=(7.1, height),
         title=f"sharpness and errors of {of}, all definitions",
-        caption=("Kendall's τ of sharpness and error, 95 % interval and the paper's value.",),
+        caption=(
+            "Kendall's τ of sharpness and error and, in brackets, the paper's value; grey: its "
+            "95 % interval excludes 0.",
+        ),
         details=("Bold from 0.5 on. Positive: flatter networks err less.", *DETAILS),
     )
 

@@ -1,6 +1,6 @@
-"""Template `RankTable`: Kendall's tau of sharpness and errors beside the printed, and as numbers.
+"""Template `RankTable`: Kendall's tau of sharpness and errors, and the printed one, as numbers.
 
-A line per definition and radius.
+A line per definition and radius; a cell is grey where the interval of tau excludes 0.
 """
 
 import itertools
@@ -22,6 +22,7 @@ SAME, OTHER, NEITHER = "#0173b2", "#d55e00", "0.35"
 WITH_INTERVALS = 3
 """The most columns in which intervals are printed as numbers too."""
 
+NUMBERS = ["tau", "low", "high", "paper"]
 STRONG = 0.5
 """The absolute tau from which on numbers are bold, as in the paper."""
 
@@ -58,37 +59,39 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
-    """A line per definition and radius; for each column points with intervals, then numbers."""
-    whole, columns = frame[frame["group"] == ""], figure["columns"]
-    keys = ["experiment", "definition", "radius"]
-    experiments = list(dict.fromkeys(whole["experiment"]))
-    order = {"experiment": experiments, "definition": sorted({*whole["definition"]}, key=_by_scale)}
-    ordered = {name: pd.Categorical(whole[name], values) for name, values in order.items()}
-    lines = whole.assign(**ordered).groupby(keys, observed=True).ngroup()
-    several = len(experiments) > 1  # each then has a line for its name
-    started = whole["experiment"].map(experiments.index) + 1
-    whole = whole.assign(place=-lines - several * started)
-    axes = fig.subplots(1, len(columns), sharey=True, squeeze=False)[0]
-    for ax, y in zip(axes, columns, strict=True):
-        here = whole[whole["ordinate"] == y]
-        _column(ax, here, labels.label_of(figure, y), len(columns) <= WITH_INTERVALS)
-        for _, block in here.groupby(keys[:2], sort=False):
-            ax.axhline(block["place"].max() + 0.5, color="0.8", lw=0.5)
-    rows = whole.drop_duplicates("place")
-    axes[0].set_yticks(rows["place"], [f"{radius:g}" for radius in rows["radius"]], fontsize=6)
-    head: dict[str, Any] = {"ha": "right", "fontsize": 6, "textcoords": "offset points"}
-    axes[0].annotate(r"radius $\rho$", (-1.05, 0.6), (-3, 0), **head)
-    beside: dict[str, Any] = {"xycoords": axes[0].get_yaxis_transform(), "fontsize": 6.5}
-    beside |= {"va": "center", "textcoords": "offset points"}
-    for _, block in rows.groupby(keys[:2], sort=False):
-        words = definition_in_words(block["definition"].iloc[0]).replace(", ", "\n")
-        place = (0, block["place"].mean())
-        axes[0].annotate(words, place, (-34, 0), ha="right", **beside)
-    for name, block in rows.groupby("experiment", sort=False) if several else ():
-        heading = f"{name}, {block['networks'].max():.0f} networks"
-        place = (0, block["place"].max() + 0.95)
-        axes[0].annotate(heading, place, (0, 0), ha="left", in_layout=False, **beside)
-    _legend(fig, whole)
+    """A table per experiment, a line per definition and radius: tau, and the paper's behind it."""
+    from seaborn import heatmap
+
+    columns, whole = figure["columns"], frame[frame["group"] == ""]
+    definitions = sorted({*whole["definition"]}, key=_by_scale)
+    whole = whole.assign(definition=pd.Categorical(whole["definition"], definitions))
+    tables = whole.groupby("experiment", sort=False)
+    heights = {"height_ratios": [*tables.size()]}
+    for ax, (name, rows) in zip(
+        fig.subplots(len(tables), 1, squeeze=False, **heights).flat, tables, strict=True
+    ):
+        rows = rows.sort_values("definition", kind="stable")
+        words = [_cell(row, len(columns) <= WITH_INTERVALS) for _, row in rows.iterrows()]
+        sizes = rows["tau"].abs().where(rows["low"] * rows["high"] > 0, 0)
+        shape = -1, len(columns)
+        cells = {"annot": np.reshape(words, shape), "fmt": "", "annot_kws": {"fontsize": 6}}
+        options = {"cmap": "Greys", "vmin": 0, "vmax": 2, "cbar": False, "linewidths": 0.5}
+        heatmap(sizes.to_numpy().reshape(shape), ax=ax, **cells, **options)
+        for text, (_, row) in zip(ax.texts, rows.iterrows(), strict=True):
+            text.set(color=_color(row), weight="bold" if abs(row["tau"]) >= STRONG else "normal")
+        lines = rows.iloc[:: len(columns)]
+        names = [
+            rf"{definition_in_words(definition)}, $\rho$ = {radius:g}"
+            for definition, radius in zip(lines["definition"], lines["radius"], strict=True)
+        ]
+        ax.set_yticks(np.arange(len(lines)) + 0.5, names, rotation=0, fontsize=6)
+        titles = [labels.label_of(figure, y) for y in columns]
+        ax.set_xticks(np.arange(len(columns)) + 0.5, titles, rotation=0, fontsize=6.5)
+        ax.tick_params(length=0)
+        ax.set_title(f"{name}, {rows['networks'].max():.0f} networks", loc="left")
+    meanings = {SAME: "same sign as printed", OTHER: "other sign", NEITHER: "none printed"}
+    used = {_color(row) for _, row in whole.iterrows()}
+    legend(fig, {said: Look(color, "s", "") for color, said in meanings.items() if color in used})
 
 
 def _by_scale(definition: str) -> tuple[int, str, str]:
@@ -97,53 +100,14 @@ def _by_scale(definition: str) -> tuple[int, str, str]:
     return ["standard", "adaptive", "normalized"].index(scale), norm, case
 
 
-def _legend(fig: Any, whole: pd.DataFrame) -> None:
-    """What the colours of the signs mean, where they occur."""
-    names = {SAME: "same sign as printed", OTHER: "other sign", NEITHER: "none printed"}
-    colors = {_color(row) for _, row in whole.iterrows()}
-    looks = {name: Look(color, "o") for color, name in names.items() if color in colors}
-    if whole["paper"].notna().any():
-        looks["the paper"] = Look("0", "|", "")
-    legend(fig, looks, fontsize=6.5)
-
-
-def _column(ax: Any, rows: pd.DataFrame, title: str, intervals: bool) -> None:
-    """Points and bars from -1 to 1, and the numbers to the right of them."""
-    first, last = (1.65, 3.4) if intervals else (2.3, 4.2)
-    text: dict[str, Any] = {"fontsize": 6, "ha": "right", "in_layout": False}
-    for x, name in ((first, r"$\tau$"), (2.85, "95 %" if intervals else ""), (last, "paper")):
-        ax.text(x, 0.6, name, va="bottom", **text)
-    text["va"] = "center"
-    for _, row in rows.iterrows():
-        color, y = _color(row), row["place"]
-        ax.hlines(y, row["low"], row["high"], color=color, lw=1)
-        ax.plot(row["tau"], y, "o", color=color, ms=2.5, mew=0)
-        ax.plot(row["paper"], y, "|", color="0", ms=5, mew=0.9)
-        if intervals and row["tau"] == row["tau"]:
-            ends = f"[{_digits(row['low'])}, {_digits(row['high'])}]"
-            ax.text(2.85, y, ends, **text, color="0.35")
-        for x, number in ((first, row["tau"]), (last, row["paper"])):
-            weight = "bold" if abs(number) >= STRONG else "normal"
-            ax.text(x, y, _digits(number), weight=weight, color="0", **text)
-    ax.axvline(0, color="0.6", lw=0.5, zorder=0.5)
-    for end in (-1, 1):
-        ax.axvline(end, color="0.9", lw=0.5, zorder=0.5)
-    ax.set(xlim=(-1.05, last + 0.05), ylim=(rows["place"].min() - 0.6, 0.6))
-    ax.set_xticks([-1, 0, 1], ["−1", "0", "1"], fontsize=6)
-    ax.tick_params(axis="y", length=0)
-    ax.patch.set_visible(False)  # names of experiments reach across
-    ax.spines["bottom"].set_bounds(-1, 1)
-    ax.spines[["top", "right", "left"]].set_visible(False)
-    if rows["place"].max() == 0:  # of one experiment
-        title += f"\n{rows['networks'].max():.0f} networks"
-    ax.set_title(title, loc="left", fontsize=6.5, pad=11)
-
-
 def _color(row: pd.Series) -> str:
     if row["same_sign"] != row["same_sign"] or row["same_sign"] is None:
         return NEITHER
     return SAME if row["same_sign"] else OTHER
 
 
-def _digits(number: float) -> str:
-    return "" if number != number else labels.two_digits(number)
+def _cell(row: pd.Series, interval: bool) -> str:
+    """Tau, its interval if there is room for it, and in brackets what is printed."""
+    tau, low, high, paper = ("" if n != n else labels.two_digits(n) for n in row[NUMBERS])
+    ends = f" [{low}, {high}]" if interval and low else ""
+    return f"{tau}{ends}" + (f" ({paper})" if paper else "")

@@ -19,6 +19,7 @@ LAST_LAYER = (
     "Relative flatness, trace and squared norm are of the last layer's weights, its features "
     "divided by their standard deviation for relative flatness."
 )
+FEATURES = "Features are divided by their standard deviation."
 BY_OPTIMIZER = (
     "Lines: least squares, of each optimizer and, dashed, of all networks. Pearson's correlations "
     "with 95 % intervals, over all networks and over those trained by SGD."
@@ -42,8 +43,13 @@ LAYERS = {
 }
 
 
-def minima(measures: dict[str, str], **about: Any) -> Points:
-    """Networks at different minima, by measures with their titles, and their generalization gap."""
+def minima(
+    measures: dict[str, str], title: str, height: float, said: str = POINTS, **about: Any
+) -> Points:
+    """Networks at different minima, by measures with their titles, and their generalization gap.
+
+    said: the first sentences of the caption.
+    """
     y = "test loss − training loss (no unit)"
     return Points(
         "minima-grid",
@@ -56,6 +62,10 @@ def minima(measures: dict[str, str], **about: Any) -> Points:
         groups=("optimizer", "batch_size"),
         lines=True,
         subset=("trained by SGD", "sgd", "sgd_low", "sgd_high"),
+        title=title,
+        caption=(said, BY_OPTIMIZER),
+        details=(GAP, FEATURES if measures is LAYERS else LAST_LAYER, captions.INTERVALS),
+        size_inches=(7.1, height),
         **about,
     )
 
@@ -148,35 +158,15 @@ BOUND = Lines(
 FIGURES = {
     "fig3": BY_SEPARATION,
     "fig4": BOUND,
-    "fig5": minima(
-        MEASURES,
-        title="five measures and the gap",
-        caption=(POINTS, BY_OPTIMIZER),
-        details=(GAP, LAST_LAYER, captions.INTERVALS),
-        size_inches=(7.1, 3.3),
-    ),
-    "fig6": minima(
-        MEASURES,
-        across=3,
-        title="five measures and the gap, in detail",
-        caption=(POINTS, BY_OPTIMIZER),
-        details=(GAP, LAST_LAYER, captions.INTERVALS),
-        size_inches=(7.1, 5.4),
-    ),
+    "fig5": minima(MEASURES, "five measures and the gap", 3.3),
+    "fig6": minima(MEASURES, "five measures and the gap, in detail", 5.4, across=3),
     "fig7": minima(
         {f"{name}_after": title for name, title in MEASURES.items()},
+        "five measures after layers are rescaled",
+        5.4,
+        RESCALED,
         logarithmic=("x",),
         across=3,
-        title="five measures after layers are rescaled",
-        caption=(RESCALED, BY_OPTIMIZER),
-        details=(GAP, LAST_LAYER, captions.INTERVALS),
-        size_inches=(7.1, 5.4),
     ),
-    "fig8": minima(
-        LAYERS,
-        title="relative flatness of another layer",
-        caption=(POINTS, BY_OPTIMIZER),
-        details=(GAP, "Features are divided by their standard deviation.", captions.INTERVALS),
-        size_inches=(7.1, 3.2),
-    ),
+    "fig8": minima(LAYERS, "relative flatness of another layer", 3.2),
 }

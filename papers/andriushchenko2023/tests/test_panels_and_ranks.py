@@ -227,23 +227,21 @@ def test_ranks_have_a_row_per_definition_radius_test_set_and_group():
 def test_the_picture_of_ranks_shows_the_numbers_and_marks_the_signs():
     figure = settings(RANKS)
     frame = frame_of(figure, {KEY: table()})
-    axes = drawn(rank_table, frame, figure).axes
-    for ax, y in zip(axes, RANKS.columns, strict=True):
-        rows = frame[(frame["ordinate"] == y) & (frame["group"] == "")]
-        shown = {t.get_text() for t in ax.texts}
-        for _, row in rows.iterrows():
-            color = rank_table.SAME if row["tau"] * row["paper"] > 0 else rank_table.OTHER
-            assert f"{row['tau']:.2f}".replace("-", "−") in shown
-            points = [line.get_xydata()[0, 0] for line in ax.lines if line.get_color() == color]
-            assert row["tau"] in points
+    [ax] = drawn(rank_table, frame, figure).axes
+    shown = {(text.get_text(), text.get_color()) for text in ax.texts}
+    for _, row in frame[frame["group"] == ""].iterrows():
+        color = rank_table.SAME if row["tau"] * row["paper"] > 0 else rank_table.OTHER
+        numbers = (f"{row[name]:.2f}" for name in ("tau", "low", "high", "paper"))
+        cell = "{} [{}, {}] ({})".format(*numbers).replace("-", "−")
+        assert (cell, color) in shown
 
 
 def test_several_experiments_have_their_names_above_their_rows():
     other = table().assign_attrs(name="other-grid", experiment="recipes-vit-grid")
     declared = RankTable((KEY, "recipes-vit-grid"), **SHARED, **ABOUT)
     frame = frame_of(settings(declared), {KEY: table(), "recipes-vit-grid": other})
-    texts = [t.get_text() for t in drawn(rank_table, frame, settings(declared)).axes[0].texts]
-    headings = [text for text in texts if "networks" in text]
+    axes = drawn(rank_table, frame, settings(declared)).axes
+    headings = [ax.get_title(loc="left") for ax in axes]
     assert headings == [
         f"ResNet on images of digits ({n}), 35 networks" for n in (KEY, "recipes-vit-grid")
     ]
