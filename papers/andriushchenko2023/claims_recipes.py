@@ -135,13 +135,11 @@ def tau(networks: Networks, x: str, y: str) -> Estimate:
 
 def taus_within(networks: Networks, x: str, y: str) -> list[Estimate]:
     """The same within each group; one with too few networks says what it takes."""
-    taus = []
-    for group in groups(networks):
-        inside = tau(group, x, y)
-        if inside.reason:
-            inside = undefined(inside.name, f"{inside.reason}; {_shortage(group)}")
-        taus.append(inside)
-    return taus
+    inside = [(group, tau(group, x, y)) for group in groups(networks)]
+    return [
+        undefined(tau.name, f"{tau.reason}; {_shortage(group)}") if tau.reason else tau
+        for group, tau in inside
+    ]
 
 
 def excess_within(networks: Networks, x: str, y: str) -> list[Estimate]:

@@ -63,11 +63,6 @@ class BottleneckNetworks(Networks):
                 value = float(np.median(chosen))
                 yield {"quantity": f"median {what}; {label}", "value": value, "n": len(chosen)}
 
-    def since_the_start(self, name: str) -> Array:
-        """A column at the last checkpoint over that at the first: (networks)."""
-        values = self.series(name)
-        return values[:, -1] / values[:, 0]
-
 
 def networks(table: xr.Dataset) -> BottleneckNetworks:
     """All networks of the table, interpolating or not, at the end of training."""

@@ -68,11 +68,17 @@ def states(
 ours = partial(states, source=BEFORE)
 
 
-def median(networks: BottleneckNetworks, what: str, values: Array, limit: float) -> Verdict:
-    """The claim that the median over networks is below a number: of those that have a value."""
-    values = values[np.isfinite(values)]
-    require(len(values), networks.key, f"networks with {what}", "", "a median", FEWEST_FOR_RANKS)
-    return median_below(f"median {what}; {networks.context}", values, limit)
+def median(
+    networks: BottleneckNetworks, what: str, values: Array, limit: float, *beside: tuple[str, Array]
+) -> Verdict:
+    """The claim that the median over networks is below a number: of those that have a value.
+
+    beside: names and values of quantities of which the medians by width and loss are reported.
+    """
+    finite = values[np.isfinite(values)]
+    require(len(finite), networks.key, f"networks with {what}", "", "a median", FEWEST_FOR_RANKS)
+    verdict = median_below(f"median {what}; {networks.context}", finite, limit)
+    return verdict.reporting(*chain(*(networks.medians(*each) for each in beside)))
 
 
 # ---- through training
@@ -87,9 +93,8 @@ def median(networks: BottleneckNetworks, what: str, values: Array, limit: float)
     'phase of training"',
 )
 def _(networks: BottleneckNetworks) -> Verdict:
-    values = networks.since_interpolation(COLLAPSE)
-    verdict = median(networks, "NC1(end) / NC1(interpolation begins)", values, 1)
-    return verdict.reporting(*networks.medians("NC1(end)", networks.column(COLLAPSE)))
+    values, end = networks.since_interpolation(COLLAPSE), ("NC1(end)", networks.column(COLLAPSE))
+    return median(networks, "NC1(end) / NC1(interpolation begins)", values, 1, end)
 
 
 @ours(
@@ -172,7 +177,7 @@ def _(networks: BottleneckNetworks, limit: float) -> Verdict:
     narrow = networks.where(units=NARROW)  # there W_L sees all of g
     values = narrow.column("penultimate_bound") / narrow.column("head_frobenius")
     what = "bound / mean ||dg/dx||_F"
-    return median(narrow, what, values, limit).reporting(*narrow.medians(what, values))
+    return median(narrow, what, values, limit, (what, values))
 
 
 @ours(
@@ -197,8 +202,8 @@ def _(networks: BottleneckNetworks) -> Verdict:
 )
 def _(networks: BottleneckNetworks) -> Verdict:
     wide = networks.where(units=WIDE)
-    verdict = median(wide, "share(end) / share(start)", wide.since_the_start("head_share"), 1)
-    return verdict.reporting(*wide.medians("share(end)", wide.column("head_share")))
+    shares, end = wide.series("head_share"), ("share(end)", wide.column("head_share"))
+    return median(wide, "share(end) / share(start)", shares[:, -1] / shares[:, 0], 1, end)
 
 
 # ---- across networks
@@ -262,9 +267,9 @@ def _(networks: BottleneckNetworks, share: float) -> Verdict:
     shares = [networks.column(f"{SHARE}{layer}") for layer in INNER]
     names = [f"linear share, input of layer {which}" for which in ("2", "3", "4")]
     verdict = ~median(networks, names[0], shares[0], share)
-    middle = [{"quantity": f"median {names[1]}", "value": float(np.nanmedian(shares[1]))}]
-    middle = [{**entry, "n": networks.count} for entry in middle]
-    return (verdict & median(networks, names[2], shares[2], share)).reporting(*middle)
+    middle = {"quantity": f"median {names[1]}", "value": float(np.nanmedian(shares[1]))}
+    middle["n"] = networks.count
+    return (verdict & median(networks, names[2], shares[2], share)).reporting(middle)
 
 
 # ---- representative data
@@ -294,9 +299,8 @@ def _(networks: BottleneckNetworks) -> Verdict:
 )
 def _(networks: BottleneckNetworks, limit: float) -> Verdict:
     held_out, folds = networks.column(HELD_OUT), networks.column(BY_FOLDS)
-    verdict = median(networks, "|error| / value", np.abs(folds / held_out - 1), limit)
-    both = networks.medians("on held-out data", held_out), networks.medians("by folds", folds)
-    return verdict.reporting(*chain.from_iterable(both))
+    both = ("on held-out data", held_out), ("by folds", folds)
+    return median(networks, "|error| / value", np.abs(folds / held_out - 1), limit, *both)
 
 
 ROBUSTNESS = "feature_robustness[-1, 0]"
@@ -314,7 +318,7 @@ ROBUSTNESS = "feature_robustness[-1, 0]"
 def _(networks: BottleneckNetworks, above: float) -> Verdict:
     leading = networks.column("feature_robustness_leading[-1, 0]")
     values, what = networks.column(ROBUSTNESS) / leading, "feature robustness / leading term"
-    return median(networks, what, values, 1 + above).reporting(*networks.medians(what, values))
+    return median(networks, what, values, 1 + above, (what, values))
 
 
 @states(
@@ -328,7 +332,7 @@ def _(networks: BottleneckNetworks, above: float) -> Verdict:
 def _(networks: BottleneckNetworks, share: float) -> Verdict:
     values = networks.column(ROBUSTNESS) / networks.column("generalization_gap")
     what = "feature robustness / gap"
-    return (~median(networks, what, values, share)).reporting(*networks.medians(what, values))
+    return ~median(networks, what, values, share, (what, values))
 
 
 CLAIMS = Claims("beyond", READINGS)

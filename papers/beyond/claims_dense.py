@@ -21,7 +21,6 @@ networks.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from flatlab.lab.claims import Claim, Claims
 from flatlab.lab.tables.curves import Curves, Window
@@ -132,15 +131,14 @@ def on_dense_checkpoints(claim: Claim) -> Callable[..., Verdict]:
 
     def judge(e: ResultTables, *threshold: float) -> Verdict:
         verdict = claim.predicate(ResultTables({SPARSE: e.table(GRID)}), *threshold)
-        said = [{**entry, "quantity": _renamed(entry)} for entry in verdict.evidence]
+        said = [
+            {**entry, "quantity": str(entry["quantity"]).replace(SPARSE, GRID)}
+            for entry in verdict.evidence
+        ]
         reasons = tuple(reason.replace(SPARSE, GRID) for reason in verdict.reasons)
         return replace(verdict, evidence=said, reasons=reasons)
 
     return judge
-
-
-def _renamed(entry: Mapping[str, Any]) -> str:
-    return str(entry["quantity"]).replace(SPARSE, GRID)
 
 
 PAPERS = {

@@ -84,10 +84,6 @@ def locally_constant(reading: str, variant: str = "") -> None:
     """The claims of Figure 3."""
     claim = partial(CLAIMS, "fig3", variant=variant)
 
-    def others(by_c: dict[float, Estimate]) -> list[dict[str, Any]]:
-        """The correlations at separations that the authors' list does not have."""
-        return [rho.report() for drawn_at, rho in by_c.items() if drawn_at < LISTED]
-
     @claim(
         "rho(kappa, gap) increases with the class separation: mean over pairs of separations > 0",
         "Sec. 6, caption of Fig. 3",
@@ -112,7 +108,8 @@ def locally_constant(reading: str, variant: str = "") -> None:
     )
     def _(e: ResultTables, limit: float) -> Verdict:
         by_c = rhos(e, reading)
-        return listed(by_c)[0].within(limit).reporting(*others(by_c))
+        others = (rho.report() for drawn_at, rho in by_c.items() if drawn_at < LISTED)
+        return listed(by_c)[0].within(limit).reporting(*others)
 
     claim(
         f"rho(kappa, gap) > 1 - {STRONG} at the largest class separation",
@@ -188,16 +185,13 @@ def approximated_bound(reading: str, variant: str = "") -> None:
         "Sec. 6",
         "Moreover, as expected, the bound decreases the easier the learning problems become.",
     )(lambda e: falling(e, reading, "bound"))
-
-    @claim(
+    claim(
         "representativeness falls with the class separation: mean over pairs of separations < 0",
         "Sec. 6",
         "The lower the class separation of the synthetic datasets, the harder the learning "
         "problem and the less representative a random sample will be.",
-    )
-    def _(e: ResultTables) -> Verdict:
         # the quantity is that of the bound: it is the larger, the less representative the sample
-        return falling(e, reading, "representativeness")
+    )(lambda e: falling(e, reading, "representativeness"))
 
 
 locally_constant("exact")
