@@ -6,18 +6,6 @@ from flatlab.lab.figures import captions
 from flatlab.lab.plan import Lines, Panel, Paper, Points
 from flatlab.lab.plan.declarations import Declaration
 from flatlab.papers.andriushchenko2023 import _names as names
-from flatlab.papers.andriushchenko2023._names import (
-    BERT,
-    CLIP,
-    IMAGES,
-    NORMALIZED,
-    PLAIN,
-    SENTENCES,
-    TABLE3,
-    TABLE4,
-    VIT,
-    VIT21K,
-)
 from flatlab.papers.andriushchenko2023.templates import RankTable, SharpnessGrid
 
 PAPER = Paper(
@@ -187,8 +175,8 @@ PRETRAINING: dict[str, Any] = {
         }
     },
 }
-BOTH = ((NORMALIZED, 1), (PLAIN, 1))
-IN_FOUR = {key: IMAGES[key] for key in names.FOUR}
+BOTH = ((names.NORMALIZED, 1), (names.PLAIN, 1))
+IN_FOUR = {key: names.IMAGES[key] for key in names.FOUR}
 
 
 def shown(sets: dict[str, str], words: dict[str, str]) -> dict[str, Any]:
@@ -224,7 +212,9 @@ def by_radius(experiment: str, definition: str, title: str) -> SharpnessGrid:
     """One definition at three radii, on six test sets."""
     rows = tuple((definition, radius) for radius in range(3))
     size = (7.1, 9.8)
-    return grid(experiment, IMAGES, title, rows=rows, across=3, size_inches=size, **PRETRAINING)
+    return grid(
+        experiment, names.IMAGES, title, rows=rows, across=3, size_inches=size, **PRETRAINING
+    )
 
 
 def with_gaps(experiment: str, **looks: Any) -> SharpnessGrid:
@@ -255,32 +245,38 @@ def released_ranks(
 
 WORST_CASE, AVERAGE_CASE = "worst-case sharpness and errors", "average-case sharpness and errors"
 RELEASED: dict[str, Declaration] = {
-    "fig2": grid(VIT, IN_FOUR, "sharpness and errors of vision transformers", **PRETRAINING),
+    "fig2": grid(names.VIT, IN_FOUR, "sharpness and errors of vision transformers", **PRETRAINING),
     "fig3": grid(
-        CLIP,
+        names.CLIP,
         IN_FOUR,
         "sharpness and errors of one network fine-tuned many times",
         "The colour is the learning rate of the fine-tuning, grey that of the network before it.",
         shade="lr",
     ),
     "fig4": grid(
-        BERT,
-        SENTENCES,
+        names.BERT,
+        names.SENTENCES,
         "sharpness and errors of networks that differ in their seeds",
         "The colour is the error on the clean test set.",
-        rows=((NORMALIZED, 0), (PLAIN, 0)),
+        rows=((names.NORMALIZED, 0), (names.PLAIN, 0)),
         shade="error test",
     ),
-    "fig8": with_gaps(VIT, **PRETRAINING),
-    "fig9": with_gaps(CLIP, shade="lr"),
-    "fig10": by_radius(VIT, NORMALIZED, f"{WORST_CASE}, logits normalized"),
-    "fig11": by_radius(VIT, PLAIN, WORST_CASE),
-    "fig12": by_radius(VIT, names.AVERAGE_NORMALIZED, f"{AVERAGE_CASE}, logits normalized"),
-    "fig13": by_radius(VIT, names.AVERAGE_PLAIN, AVERAGE_CASE),
-    "fig14": by_radius(VIT21K, NORMALIZED, f"{WORST_CASE}, logits normalized, other pretraining"),
-    "fig15": by_radius(VIT21K, PLAIN, f"{WORST_CASE}, other pretraining"),
-    "table1": released_ranks((VIT, VIT21K, CLIP), IMAGES, names.TABLE1, "image classifiers", 8.2),
-    "table2": released_ranks((BERT,), SENTENCES, names.TABLE2, "classifiers of sentences", 4.6),
+    "fig8": with_gaps(names.VIT, **PRETRAINING),
+    "fig9": with_gaps(names.CLIP, shade="lr"),
+    "fig10": by_radius(names.VIT, names.NORMALIZED, f"{WORST_CASE}, logits normalized"),
+    "fig11": by_radius(names.VIT, names.PLAIN, WORST_CASE),
+    "fig12": by_radius(names.VIT, names.AVERAGE_NORMALIZED, f"{AVERAGE_CASE}, logits normalized"),
+    "fig13": by_radius(names.VIT, names.AVERAGE_PLAIN, AVERAGE_CASE),
+    "fig14": by_radius(
+        names.VIT21K, names.NORMALIZED, f"{WORST_CASE}, logits normalized, other pretraining"
+    ),
+    "fig15": by_radius(names.VIT21K, names.PLAIN, f"{WORST_CASE}, other pretraining"),
+    "table1": released_ranks(
+        (names.VIT, names.VIT21K, names.CLIP), names.IMAGES, names.TABLE1, "image classifiers", 8.2
+    ),
+    "table2": released_ranks(
+        (names.BERT,), names.SENTENCES, names.TABLE2, "classifiers of sentences", 4.6
+    ),
 }
 
 FIGURES = {
@@ -307,7 +303,7 @@ FIGURES = {
         details=("The rate is drawn at random.", captions.BETWEEN_NETWORKS, FILTERED),
     ),
     "fig7": DIAGONAL,
-    "table3": ranks("recipes-grid", "ResNets", TABLE3),
-    "table4": ranks("recipes-vit-grid", "SimpleViTs", TABLE4),
+    "table3": ranks("recipes-grid", "ResNets", names.TABLE3),
+    "table4": ranks("recipes-vit-grid", "SimpleViTs", names.TABLE4),
     **RELEASED,
 }

@@ -189,11 +189,9 @@ def one_number(networks: JointNetworks, above: float) -> list[dict[str, Any]]:
     ranks = networks.ranks(*names, pairs=networks.pairs(joint.SEEDS))
     value, low, high = ranks.matrix(simultaneous(len(names) * (len(names) - 1) // 2))
     return [
-        {
-            "quantity": f"tau({names[i]}, {names[j]}); {networks.context}",
-            "value": float(value[i, j]),
-        }
-        | {"low": float(low[i, j]), "high": float(high[i, j]), "n": networks.count}
+        {"quantity": f"tau({names[i]}, {names[j]}); {networks.context}"}
+        | {"value": float(value[i, j]), "low": float(low[i, j]), "high": float(high[i, j])}
+        | {"n": networks.count}
         for i, j in combinations(range(len(names)), 2)
         if value[i, j] > above
     ]

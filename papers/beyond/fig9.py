@@ -21,18 +21,21 @@ from flatlab.stats.ranks import Ranks
 
 LAYERS = {"[1]": "input of layer 2", "[2]": "input of layer 3", "[-1]": "penultimate"}
 """Whose input a representation is."""
-S, MLS, COLLAPSE = "root_sharpness", "normalized_feature_mls", "collapse_within"
+S, MLS, COLLAPSE = "root_sharpness", "normalized_feature_mls{}", "collapse_within{}"
+GROUPS = {
+    "sharpness and compression": (S, "feature_sensitivity{}"),
+    "sharpness and normalized MLS": (S, MLS),
+    "normalized MLS and collapse": (MLS, COLLAPSE),
+    "sharpness and collapse": (S, COLLAPSE),
+}
 PAIRS = [
-    *(("sharpness and compression", n, S, f"feature_sensitivity{k}") for k, n in LAYERS.items()),
-    ("sharpness and compression", "outputs", S, "g"),
-    *(("sharpness and normalized MLS", n, S, f"{MLS}{k}") for k, n in LAYERS.items()),
-    *(("normalized MLS and collapse", n, f"{MLS}{k}", f"{COLLAPSE}{k}") for k, n in LAYERS.items()),
-    *(("sharpness and collapse", n, S, f"{COLLAPSE}{k}") for k, n in LAYERS.items()),
-    (
-        *("representativeness by folds and held out", "penultimate"),
-        *("representativeness_by_folds[-1, 0]", "representativeness[-1, 0]"),
-    ),
+    (group, name, x.format(layer), y.format(layer))
+    for group, (x, y) in GROUPS.items()
+    for layer, name in LAYERS.items()
 ]
+PAIRS.insert(len(LAYERS), ("sharpness and compression", "outputs", S, "g"))
+BY_FOLDS, HELD_OUT = "representativeness_by_folds[-1, 0]", "representativeness[-1, 0]"
+PAIRS.append(("representativeness by folds and held out", "penultimate", BY_FOLDS, HELD_OUT))
 """Groups of pairs of quantities, the representation that each is about, and the pair."""
 ESTIMANDS: dict[str, Literal["pooled", "within"]] = {ALL: "pooled", SEEDS: "within"}
 LOWEST = -0.6

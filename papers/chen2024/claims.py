@@ -8,13 +8,7 @@ from flatlab.lab.claims import Claims
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.chen2026 import claims_trends as chen
 from flatlab.papers.chen2026.claims import CLAIMS as OF_2026
-from flatlab.papers.chen2026.claims_trends import (
-    MLP,
-    VGG,
-    PairPlot,
-    TrendFigure,
-    follows_on_test_samples,
-)
+from flatlab.papers.chen2026.claims_trends import MLP, VGG, PairPlot, TrendFigure
 from flatlab.papers.chen2026.readings import READINGS
 from flatlab.stats.verdict import Verdict, every
 
@@ -66,7 +60,7 @@ TrendFigure(CLAIMS, "fig2", VGG, chen.BATCHES).at_the_end(
 CLAIMS.repeat("fig2", "fig3", "c4", claims=OF_2026, quote=AFTER)
 
 CLAIMS.repeat("fig3", "figJ12", "c1", "c2", claims=OF_2026, source="Sec. 4.2")
-follows_on_test_samples(TrendFigure(CLAIMS, "fig3", VGG, [chen.CENTRAL]), "G", "Sec. 4.2")
+chen.follows_on_test_samples(TrendFigure(CLAIMS, "fig3", VGG, [chen.CENTRAL]), "G", "Sec. 4.2")
 CLAIMS.repeat("fig3", "figJ12", "c4", "c5", claims=OF_2026, source="Sec. 4.2")
 
 # Figure D.4: bounds of perceptrons ----------------------------------------------------------------

@@ -28,15 +28,7 @@ from flatlab.papers.chen2026.claims_stated import (
     of_training,
     stated,
 )
-from flatlab.papers.chen2026.claims_trends import (
-    CLAIMS,
-    COMPRESSION,
-    MLP,
-    WELL,
-    PairPlot,
-    TrendFigure,
-    pairs,
-)
+from flatlab.papers.chen2026.claims_trends import CLAIMS, MLP, PairPlot, TrendFigure, pairs
 from flatlab.stats.estimate import Array, Estimate
 from flatlab.stats.verdict import Verdict, every, not_run, some, theorem, violations
 
@@ -86,8 +78,8 @@ def weights_stay(line: Curves, limit: float) -> Verdict:
 def pair_plot(plot: PairPlot) -> None:
     """What goes together with sharpness, and with the generalization gap, and how closely."""
     plot.above("NMLS", ["NMLS bound"], "App. H.2, 4", FOLLOWS)
-    plot.above("sharpness", COMPRESSION, "abstract, Sec. 4.2", SAID["c2"])
-    plot.above("log volume", ["sharpness", "MLS"], "App. H.2, 2", SAID["c3"], WELL)
+    plot.above("sharpness", trends.COMPRESSION, "abstract, Sec. 4.2", SAID["c2"])
+    plot.above("log volume", ["sharpness", "MLS"], "App. H.2, 2", SAID["c3"], trends.WELL)
     plot.closer("sharpness", ["MLS"], ["log volume"], "Sec. 3.2", SAID["c4"])
 
     @plot.says(
@@ -102,10 +94,10 @@ def pair_plot(plot: PairPlot) -> None:
         weak, *strong = plot.rhos(e, *of_sharpness, **choice)
         return every((rho > weak) & (rho > -weak) for rho in strong)
 
-    plot.above("sharpness", COMPRESSION, "Sec. 4.2", SAID["c15"], WELL, key="c15")
+    plot.above("sharpness", trends.COMPRESSION, "Sec. 4.2", SAID["c15"], trends.WELL, key="c15")
     plot.above("sharpness", ["gap"], "App. H.2, 3", SAID["c6"], key="c6")
     plot.above("gap", ["NMLS bound", "MLS", "NMLS"], "App. H.2, 1", SAID["c7"], key="c7")
-    plot.closer("sharpness", COMPRESSION, ["gap"], "Sec. 5", SAID["c8"], key="c8")
+    plot.closer("sharpness", trends.COMPRESSION, ["gap"], "Sec. 5", SAID["c8"], key="c8")
     relative_flatness(plot)
     TrendFigure(CLAIMS, plot.figure, plot.grid, trends.SETTINGS).each(
         f"the norm of the weights of each layer changes by less than {MUCH:.0%} in training, in "
@@ -143,7 +135,7 @@ def relative_flatness(plot: PairPlot) -> None:
         under=("compared",),
     )
     def _(e: ResultTables, weak: float, compared: str) -> Verdict:
-        words = COMPRESSION if compared == "compression" else ("gap",)
+        words = trends.COMPRESSION if compared == "compression" else ("gap",)
         rhos = plot.rhos(e, *pairs("kappa", words), gap=compared.removeprefix("gap-"))
         return every(rho.within(weak) for rho in rhos)
 
