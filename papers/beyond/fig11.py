@@ -56,7 +56,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     axes[0].set_title("equal iterations; darker: smaller batches", loc="left")
     for x, ax in zip((SHARPNESS, MLS), axes[1:], strict=True):
         lines = {
-            OTHERS[y]: [*zip(LOOKS.values(), rhos[NUMBERS[:3]].to_numpy(), strict=True)]
+            OTHERS[str(y)]: [*zip(LOOKS.values(), rhos[NUMBERS[:3]].to_numpy(), strict=True)]
             for y, rhos in frame[frame["x"] == x].groupby("y", sort=False)
         }
         forest(ax, lines, r"Pearson's $\rho$, 95 % interval")

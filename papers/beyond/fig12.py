@@ -56,7 +56,8 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         ax.grid(axis="x", lw=0.3, color="0.85")
     null = frame[frame["panel"] == "null"].set_index("line")[["value", "low", "high"]]
     rhos = {
-        line.replace("W_1", "$W_1$"): [(Look("0.3", "s"), rho)] for line, rho in null.iterrows()
+        str(line).replace("W_1", "$W_1$"): [(Look("0.3", "s"), rho)]
+        for line, rho in null.iterrows()
     }
     forest(axes[-1], rhos, r"$\rho$ of log MLS and log $S(W_1)$")
     axes[-1].set_title("null", loc="left")

@@ -104,10 +104,9 @@ def pair_plot(plot: PairPlot) -> None:
         "each setting",
         "App. H.2, 3",
         "the network weights do not change too much during training",
-        weights_stay,
         key="c16",
         threshold=MUCH,
-    )
+    )(weights_stay)
 
 
 def relative_flatness(plot: PairPlot) -> None:
@@ -207,15 +206,13 @@ CENTRAL_PERCEPTRONS.each(
     "A <= B <= C <= D at every checkpoint of every run of lr 0.1, batch size 20",
     "caption of Fig. H.6",
     "We empirically verify that the inequalities [...] hold",
-    lambda line: theorems(CHAIN, line.values),
     nature="theorem",
-)
+)(lambda line: theorems(CHAIN, line.values))
 CENTRAL_PERCEPTRONS.each(
     "D - C > B - A and D - C > C - B at the end",
     "caption of Fig. H.6",
     "the gap between C and D is large compared to the gap between A and B or B and C",
-    lambda line: looser(line, "DCBA") & looser(line, "DCCB"),
-)
+)(lambda line: looser(line, "DCBA") & looser(line, "DCCB"))
 CLAIMS(
     "fig4",
     "rho(NMLS, NMLS bound) > 0 in each of the three grids",

@@ -137,27 +137,22 @@ def stated(plot: PairPlot) -> None:
     plot.closer("MLS", ["partial sharpness"], ["sharpness"], "caption of Fig. H.6", PART, key="c22")
 
 
-def compresses(line: Curves, window: Window, by: Weight) -> Verdict:
-    """Volume and sensitivity fall, and a small cube becomes a smaller one."""
-    end = line.over_runs("ln LVR at the end", lambda: line.ends(LVR[0])[0])
-    return every([end < 0, *(line.trend(name, window, by=by) < 0 for name in (LVR[0], "mls"))])
-
-
 def of_training() -> None:
     """What is said of networks in training."""
     for trend, key in ((VGG_RATES, "c9"), (PERCEPTRON_RATES, "c6")):
-        trend.each(
+
+        @trend.each(
             "ln LVR < 0 at the end, trend(LVR) < 0 and trend(MLS) < 0, in each line",
             "Sec. 3.2",
             "trained networks do indeed exhibit compression: we observe decreasing LVR and MLS "
             "values during training",
-            compresses,
             key=key,
             under=DURING,
         )
-
-    def small(line: Curves, limit: float) -> Verdict:
-        return line.over_runs("test loss at the end", lambda: line.ends("test_loss")[0]) < limit
+        def _(line: Curves, window: Window, by: Weight) -> Verdict:
+            end = line.over_runs("ln LVR at the end", lambda: line.ends(LVR[0])[0])
+            falls = (line.trend(name, window, by=by) < 0 for name in (LVR[0], "mls"))
+            return every([end < 0, *falls])
 
     TEST_SAMPLES.each(
         f"the test loss at the end is below {INTERPOLATES:g}, as the training loss of a network "
@@ -165,7 +160,10 @@ def of_training() -> None:
         "App. J",
         "we found that the test loss is small enough (Figure J.12) so that it should be a good "
         "approximation for test data as well",
-        small,
         key="c6",
         threshold=INTERPOLATES,
+    )(
+        lambda line, limit: (
+            line.over_runs("test loss at the end", lambda: line.ends("test_loss")[0]) < limit
+        )
     )

@@ -106,19 +106,21 @@ class TrendFigure(NamedTuple):
         return [e[self.grid].where(**setting).curves for setting in self.settings]
 
     def each(
-        self, text: str, source: str, quote: str, judge: Callable[..., Verdict], **about: Any
-    ) -> None:
-        """What holds if it holds of each line.
+        self, text: str, source: str, quote: str, **about: Any
+    ) -> Callable[[Callable[..., Verdict]], None]:
+        """The decorator that registers what holds if it holds of each line.
 
-        judge: of its curves, of the claim's threshold, if there is one, and of what readings say.
+        Its judge is given the curves, the threshold, if there is one, and what readings say.
         about: the key, and other fields of the claim.
         """
 
-        def of_lines(e: ResultTables, *threshold: float, **choice: str) -> Verdict:
-            given = {PASSED[name]: SPANS.get(chosen, chosen) for name, chosen in choice.items()}
-            return every(judge(line, *threshold, **given) for line in self.curves(e))
+        def register(judge: Callable[..., Verdict]) -> None:
+            @self.claims(self.figure, text, source, quote, **about)
+            def _(e: ResultTables, *threshold: float, **choice: str) -> Verdict:
+                given = {PASSED[name]: SPANS.get(chosen, chosen) for name, chosen in choice.items()}
+                return every(judge(line, *threshold, **given) for line in self.curves(e))
 
-        self.claims(self.figure, text, source, quote, **about)(of_lines)
+        return register
 
     def at_the_end(self, words: Words, source: str, quote: str) -> None:
         """Higher learning rates lower each of the quantities, larger batches raise it.
@@ -140,21 +142,20 @@ class TrendFigure(NamedTuple):
     def falls(self, words: Words, source: str, quote: str) -> None:
         """The quantities decrease during interpolation."""
 
-        def judge(line: Curves, by: Weight) -> Verdict:
-            return every(line.trend(QUANTITIES[word], "I", by=by) < 0 for word in words)
-
         text = f"trend({listed(words)}) < 0 in I, in each line"
-        self.each(text, source, quote, judge, under=("weight",))
+
+        @self.each(text, source, quote, under=("weight",))
+        def _(line: Curves, by: Weight) -> Verdict:
+            return every(line.trend(QUANTITIES[word], "I", by=by) < 0 for word in words)
 
     def follows(self, words: Words, source: str, quote: str) -> None:
         """The quantities follow sharpness."""
         compared = pairs("sharpness", words)
-
-        def judge(line: Curves, distance: float, window: Window, by: Weight) -> Verdict:
-            return every(r > 1 - distance for r in line.rhos(*compared, window=window, by=by))
-
         text = f"rho_t(sharpness, {listed(words)}) > 1 - {STRONG}, in each line"
-        self.each(text, source, quote, judge, threshold=STRONG, under=DURING)
+
+        @self.each(text, source, quote, threshold=STRONG, under=DURING)
+        def _(line: Curves, distance: float, window: Window, by: Weight) -> Verdict:
+            return every(r > 1 - distance for r in line.rhos(*compared, window=window, by=by))
 
 
 class PairPlot(NamedTuple):
@@ -242,7 +243,16 @@ SMALLER_BATCHES = "Smaller batch sizes lead to lower sharpness and hence stronge
 def prefactor_is_stable(figure: TrendFigure, key: str) -> None:
     """The bound D is a prefactor (norms) times sharpness; sharpness dominates its variation."""
 
-    def judge(line: Curves, window: Window, by: Weight) -> Verdict:
+    @figure.each(
+        "the prefactor of the MLS bound varies less than sharpness (standard deviations of the "
+        "logarithms), in each line",
+        "Sec. 3.2",
+        "for a fixed network architecture during training [...] the prefactors remain relatively "
+        "stable [...] so the sharpness term dominates the variation in the bound",
+        key=key,
+        under=DURING,
+    )
+    def _(line: Curves, window: Window, by: Weight) -> Verdict:
         def excess() -> Array:
             found = []
             for times, values in line.seen([S, "bound_d"], window, "train"):
@@ -252,17 +262,6 @@ def prefactor_is_stable(figure: TrendFigure, key: str) -> None:
 
         label = f"std over {window}, by {by}, of log(bound D / sharpness) - of log sharpness"
         return line.over_runs(label, excess) < 0
-
-    figure.each(
-        "the prefactor of the MLS bound varies less than sharpness (standard deviations of the "
-        "logarithms), in each line",
-        "Sec. 3.2",
-        "for a fixed network architecture during training [...] the prefactors remain relatively "
-        "stable [...] so the sharpness term dominates the variation in the bound",
-        judge,
-        key=key,
-        under=DURING,
-    )
 
 
 def flatter_but_worse(trend: TrendFigure) -> None:
@@ -295,39 +294,36 @@ VGG_RATES.falls(
 )
 
 
-def volume_is_followed_less(line: Curves, by: Weight) -> Verdict:
-    """Sharpness and sensitivity go together more closely than sharpness and volume."""
+@VGG_RATES.each(
+    "rho_t(sharpness, each of MLS, NMLS) > rho_t(sharpness, log volume) in I, in each line",
+    "Sec. 4.1",
+    "MLS and NMLS match better with the trend of sharpness",
+    under=("weight",),
+)
+def _(line: Curves, by: Weight) -> Verdict:
     *more, less = line.rhos(*pairs("sharpness", COMPRESSION), window="I", by=by)
     return every(rho > less for rho in more)
 
 
-def dimension_is_followed_less(line: Curves, by: Weight) -> Verdict:
-    """Sharpness says less about the dimension than about the sensitivity."""
-    weak, strong = line.rhos((S, DIMENSION), (S, "mls"), window="I", by=by)
-    return (strong > weak) & (strong > -weak)
-
-
-VGG_RATES.each(
-    "rho_t(sharpness, each of MLS, NMLS) > rho_t(sharpness, log volume) in I, in each line",
-    "Sec. 4.1",
-    "MLS and NMLS match better with the trend of sharpness",
-    volume_is_followed_less,
-    under=("weight",),
-)
 VGG_RATES.each(
     "dimension at the start of I < at iteration 0, in each line",
     "Sec. 4.4",
     "the local dimensionality of the representation decreases as the loss decreases to near 0",
-    lambda line: line.since_the_start(DIMENSION) < 0,
-)
-VGG_RATES.each(
+)(lambda line: line.since_the_start(DIMENSION) < 0)
+
+
+@VGG_RATES.each(
     "|rho_t(sharpness, dimension)| < rho_t(sharpness, MLS) in I, in each line",
     "Sec. 4.4",
     "the local dimensionality exhibits unpredictable behavior that cannot be explained by the "
     "sharpness once the network finds an approximate interpolation solution",
-    dimension_is_followed_less,
     under=("weight",),
 )
+def _(line: Curves, by: Weight) -> Verdict:
+    weak, strong = line.rhos((S, DIMENSION), (S, "mls"), window="I", by=by)
+    return (strong > weak) & (strong > -weak)
+
+
 prefactor_is_stable(VGG_RATES, "c8")
 
 # Figure 3: batch sizes ----------------------------------------------------------------------------
@@ -342,8 +338,15 @@ VGG_BATCHES.falls(
 )
 
 
-def volume_falls_on_a_plateau(line: Curves, limit: float) -> Verdict:
-    """At batch size 32 sharpness stops decreasing, volume does not."""
+@VGG_BATCHES._replace(settings=BATCHES[-1:]).each(
+    f"batch size 32: from iteration {PLATEAU_BEGINS:,} to the end sharpness changes by less than "
+    f"{PLATEAU:.0%} and log volume falls",
+    "Sec. 4.1",
+    "while sharpness stops decreasing after about 5 10^4 iterations for a batch size of 32, the "
+    "volume continues to decrease",
+    threshold=PLATEAU,
+)
+def _(line: Curves, limit: float) -> Verdict:
     if shorter := [what for what in line.table.attrs["differs"] if "iterations instead" in what]:
         told = f"iteration {PLATEAU_BEGINS:,} means nothing in {line.key}: {'; '.join(shorter)}"
         raise NotEligible(told)
@@ -351,15 +354,6 @@ def volume_falls_on_a_plateau(line: Curves, limit: float) -> Verdict:
     return every([change.within(limit), curves.since(line, PLATEAU_BEGINS, VOLUME) < 0])
 
 
-VGG_BATCHES._replace(settings=BATCHES[-1:]).each(
-    f"batch size 32: from iteration {PLATEAU_BEGINS:,} to the end sharpness changes by less than "
-    f"{PLATEAU:.0%} and log volume falls",
-    "Sec. 4.1",
-    "while sharpness stops decreasing after about 5 10^4 iterations for a batch size of 32, the "
-    "volume continues to decrease",
-    volume_falls_on_a_plateau,
-    threshold=PLATEAU,
-)
 prefactor_is_stable(VGG_BATCHES, "c8")
 
 
@@ -387,60 +381,53 @@ for trend in (TrendFigure(CLAIMS, "figI10", MLP, BATCHES), PERCEPTRON_RATES):
         "Sec. 4.1",
         "The volume continues to decrease after the sharpness plateaus, albeit at a much slower "
         "rate",
-        volume_falls_slower,
         threshold=PLATEAU,
-    )
+    )(volume_falls_slower)
     flatter_but_worse(trend)
     prefactor_is_stable(trend, "c5")
 
 
 # Figure J.12: test samples, and the misclassified ones among them ---------------------------------
-def sharpness_rises(line: Curves, window: Window, by: Weight) -> Verdict:
-    """On training samples, which are reported and not judged, it rises before interpolation too."""
-    train = line.trend(S, window, "train", by)
-    return (line.trend(S, window, "test", by) > 0).reporting(train.report())
-
-
 def follows_on_test_samples(figure: TrendFigure, word: str, source: str) -> None:
     """Sensitivity goes with sharpness on test samples, too."""
-
-    def judge(line: Curves, by: Weight) -> Verdict:
-        return line.rhos((QUANTITIES[word], S), window="I", samples="test", by=by)[0] > 0
 
     figure.each(
         f"rho_t({word}, sharpness) > 0 on test samples in I",
         source,
         f"Again we see that {word} has the same trend as the sharpness",
-        judge,
         under=("weight",),
-    )
+    )(lambda line, by: line.rhos((QUANTITIES[word], S), window="I", samples="test", by=by)[0] > 0)
 
 
 TEST_SAMPLES = TrendFigure(CLAIMS, "figJ12", VGG, [CENTRAL])
-TEST_SAMPLES.each(
+
+
+@TEST_SAMPLES.each(
     "trend(sharpness on test samples) > 0",
     "App. J",
     "this sharpness increased rather than diminished as a result of training",
-    sharpness_rises,
     under=DURING,
 )
+def _(line: Curves, window: Window, by: Weight) -> Verdict:
+    # on training samples, which are not judged, it rises before interpolation too
+    train = line.trend(S, window, "train", by)
+    return (line.trend(S, window, "test", by) > 0).reporting(train.report())
+
+
 TEST_SAMPLES.each(
     "sharpness on misclassified samples > on test samples, mean over I",
     "App. J",
     "the sharpness of misclassified test data was even greater than that of all test data",
-    lambda line: line.excess(S, "misclassified", over="test") > 0,
-)
+)(lambda line: line.excess(S, "misclassified", over="test") > 0)
 follows_on_test_samples(TEST_SAMPLES, "MLS", "App. J")
 TEST_SAMPLES.each(
     "trend(log volume on test samples) < 0 in I",
     "App. J",
     "Despite this increase in sharpness, the volume followed the same pattern as the training set",
-    lambda line, by: line.trend(VOLUME, "I", "test", by) < 0,
     under=("weight",),
-)
+)(lambda line, by: line.trend(VOLUME, "I", "test", by) < 0)
 TEST_SAMPLES.each(
     "log volume on misclassified samples > on test samples, mean over I",
     "App. J",
     "the compression still is weaker for misclassified test samples",
-    lambda line: line.excess(VOLUME, "misclassified", over="test") > 0,
-)
+)(lambda line: line.excess(VOLUME, "misclassified", over="test") > 0)

@@ -56,7 +56,7 @@ def _correlations(shown: xr.Dataset, x: str, y: str) -> Iterator[dict[str, Any]]
     points = pd.DataFrame({"x": shown[x].values, "y": np.log(shown[y].values)})
     families = [str(name) for name in shown["family"].values]
     values, ranks = (
-        Correlations(dict(part.items()), families, clusters=families)
+        Correlations({name: part[name].to_numpy() for name in "xy"}, families, clusters=families)
         for part in (points, points.rank())
     )
     rhos = {kind: values.rho("x", "y", kind) for kind in ("pooled", "within", "between")}

@@ -318,8 +318,8 @@ def eigenvalues_are_alike(own: Networks, share: float) -> Verdict:
     name = f"share of networks whose eigenvalues differ by less than {share:g}; {own.key}"
     hessian, gauss = own.column(SHARPNESS), own.column(GAUSS_NEWTON)
     near = np.abs(gauss - hessian) < share * np.abs(hessian)
-    near = np.where(np.isfinite(hessian + gauss), near, np.nan)
-    return own.mean_of(name, near) > ALMOST_ALWAYS
+    known = np.isfinite(hessian + gauss)
+    return own.mean_of(name, np.where(known, near, np.nan)) > ALMOST_ALWAYS
 
 
 def extended(figure: str, grid: str, network: dict[str, str]) -> None:

@@ -95,9 +95,9 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Mapping[str, Any]) -> None:
     )
     table.auto_set_font_size(False)
     for (row, column), cell in table.get_celld().items():
-        theirs = GREY if column >= 0 and column % 2 else {}
+        look = GREY if column >= 0 and column % 2 else {}
         cell.set_linewidth(0.5)
-        cell.set_text_props(fontsize=7.5 if row else 6.5, **theirs)
+        cell.set_text_props(fontsize=7.5 if row else 6.5, **look)
 
 
 def _with_error(mean: float, sd: float) -> str:
