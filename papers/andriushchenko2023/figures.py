@@ -65,7 +65,7 @@ def ranks(experiment: str, networks: str, printed: Any) -> RankTable:
         title=f"sharpness and errors of {networks}, all definitions",
         caption=(
             f"Kendall's τ of sharpness and error over {networks} with a training error of at "
-            "most 1 %, its 95 % interval and, in brackets, the paper's value; bold from 0.5 on; "
+            "most 1 %, and its 95 % interval. In brackets: the paper's value. Bold: from 0.5 on; "
             "grey: the interval excludes 0. Positive: flatter networks err less.",
         ),
         details=(captions.BETWEEN_NETWORKS, FILTERED),
