@@ -247,9 +247,6 @@ def test_changes_are_of_each_network():
     raw = layers.table()[NC1].isel(samples=0, layer=-1)
     expected = raw.isel(checkpoint=3) / raw.isel(checkpoint=2)
     np.testing.assert_allclose(networks.since_interpolation(NC1), expected)
-    share = layers.table()["head_share"].isel(samples=0)
-    expected = share.isel(checkpoint=3) / share.isel(checkpoint=0)
-    np.testing.assert_allclose(networks.since_the_start("head_share"), expected)
 
 
 def test_a_network_that_interpolates_at_the_end_alone_has_no_change():
