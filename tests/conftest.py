@@ -10,7 +10,6 @@ import shutil
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -19,25 +18,6 @@ import flatlab.core.studies  # noqa: F401 - finds the modules of papers
 for library in ("OMP", "MKL", "OPENBLAS"):
     os.environ[f"{library}_NUM_THREADS"] = "1"  # read when torch is imported, which is later
 
-
-ARRAYS = type(pytest.approx(np.zeros(1)))
-one_by_one = ARRAYS.__eq__
-
-
-def at_once(self, actual):
-    """Compare arrays of floats at once, as `pytest.approx` does number by number, which is slow.
-
-    Where that finds a difference, or tolerances of two kinds, pytest looks itself.
-    """
-    if self.expected.dtype.kind in "fc" and np.shape(actual) == self.expected.shape:
-        rel = self.rel if self.rel is not None else 0 if self.abs is not None else 1e-6
-        for tolerances in ((rel, 0), (0, self.abs or 0)):
-            if np.allclose(actual, self.expected, *tolerances, equal_nan=self.nan_ok):
-                return True
-    return one_by_one(self, actual)
-
-
-ARRAYS.__eq__ = at_once
 
 PAPERS = Path(__file__).resolve().parents[1] / "papers"
 
