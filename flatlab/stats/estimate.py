@@ -141,7 +141,7 @@ class Estimate:
 
     @property
     def numbers(self) -> tuple[float, float, float, int]:
-        """The number, the ends of its interval and how many networks it is of: a row of a figure."""
+        """The number, the ends of its interval and `n`: what a figure shows."""
         return (self.value, *self.interval(), self.n)
 
     def labelled(self, name: str) -> "Estimate":
