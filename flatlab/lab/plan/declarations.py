@@ -93,11 +93,6 @@ class Declaration(Shown, frozen=True, kw_only=True):
             found = [each for each in found if isinstance(each, str)] + [*chain(*nested)]
         return tuple(filter(None, found))
 
-    @property
-    def correlated(self) -> tuple[str, ...]:
-        """The experiments whose correlation matrices it reads."""
-        return ()
-
     def resolved(self) -> dict[str, Any]:
         """The declaration as plain data, with the defaults of the template filled in."""
         sentences = (self.caption,) if isinstance(self.caption, str) else self.caption
@@ -107,7 +102,6 @@ class Declaration(Shown, frozen=True, kw_only=True):
             "selected_by": module if self.SELECTS else "",
             "drawn_by": module,
             "experiments": self.keys,
-            "correlated": self.correlated,
             "caption": " ".join(sentences),
             "labels": {**labels_of(self.columns_shown), **self.labels},
             "size_inches": self.size_inches or self.SIZE,
@@ -301,10 +295,6 @@ class Pairs(Declaration, frozen=True, kw_only=True):
     across: Across = None
     equality: bool = False
 
-    @property
-    def correlated(self) -> tuple[str, ...]:
-        return self.keys
-
 
 class Points(Declaration, frozen=True, kw_only=True):
     """Networks by pairs of numbers that the paper's module selects, with their correlation.
@@ -377,10 +367,6 @@ class Matrix(Declaration, frozen=True, kw_only=True):
     seeds: tuple[int, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
     framed: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def correlated(self) -> tuple[str, ...]:
-        return () if self.seeds else self.keys  # those of some seeds are computed when it is drawn
 
 
 class CustomFigure(Declaration, frozen=True, kw_only=True):

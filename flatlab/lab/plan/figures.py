@@ -52,11 +52,6 @@ class Figure(Strict, frozen=True, kw_only=True):
         """The experiments whose tables it shows."""
         return list(self.declared.keys)
 
-    @property
-    def correlated(self) -> list[str]:
-        """The experiments whose correlation matrices it reads."""
-        return list(self.declared.correlated)
-
     def restricted_to(self, known: Container[str]) -> "Figure":
         """A copy that shows only these experiments and says so in its caption.
 
@@ -133,11 +128,6 @@ def why_not(target: str) -> str:
     name, _, key = target.partition("_")
     needs = papers()[name].needs.get(key)
     return f"{target} is not part of this version{f'; it needs {needs}' if needs else ''}"
-
-
-def correlations_code() -> str:
-    """The fingerprint of the code that correlates the quantities of a table."""
-    return fingerprint("flatlab.lab.tables.networks")
 
 
 def claims_code(paper: str) -> str:
