@@ -82,7 +82,7 @@ MARKERS = "o^sDvPX"
 DECADES = 1000
 """A logarithmic axis of time begins at the last iteration over this."""
 
-SMALLEST, LARGEST = 2.2, 5.0
+SMALLEST, MIDDLE, LARGEST = 2.2, 3.6, 5.0
 """The sizes of markers, in points."""
 
 MAP, UNKNOWN, DARK_ENOUGH = "viridis", "0.6", 0.85
