@@ -204,7 +204,7 @@ class PublishedNetworks:
             raise NotEligible(f"no kind of correlation {kind!r}", plan.closest(kind, KINDS))
         pairs = [(x, name) for name in (y, minus) if name]
         names = dict.fromkeys(name for pair in pairs for name in pair)
-        correlations = self.networks.at(at).drawn_correlations({name: name for name in names})
+        correlations = self.networks.at(at).drawn_correlations(names)
         if kind == "families":
             kind, correlations = "pooled", correlations.of_means()
         rho, *others = correlations.rhos(*pairs, kind=kind)

@@ -32,8 +32,8 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     if figure["seeds"]:
         networks = networks.where(seed=list(figure["seeds"]))
     data, values = networks.data, {name: networks.values(name) for name in names}
-    columns = {} if figure["seeds"] else networks.quantities
-    known = networks.drawn_correlations({**columns, **{name: name for name in names}})
+    others = [] if figure["seeds"] else networks.quantities
+    known = networks.drawn_correlations([*others, *names])
     places = [known.names.index(name) for name in names]
     matrices = [*known.matrix("pooled"), *(known.matrix(kind)[0] for kind in OTHER_KINDS)]
     head = {"row": "run", "name": data["run"].values, "setting": labels.in_words(data)}

@@ -19,8 +19,8 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     parts, titles = [], labels.headings(tables.tables)
     for experiment, networks in tables.items():
         names, settings = networks.data["run"].values, labels.in_words(networks.data)
-        shown = {name: name for pair in figure["pairs"] for name in pair}
-        known = networks.drawn_correlations({**networks.quantities, **shown})
+        shown = itertools.chain(*figure["pairs"])
+        known = networks.drawn_correlations([*networks.quantities, *shown])
         correlations = {kind: known.of_pairs(kind, figure["pairs"]) for kind in style.KINDS}
         for place, (x, y) in enumerate(figure["pairs"]):
             head = {"experiment": titles[experiment], "x": x, "y": y}
