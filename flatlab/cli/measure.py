@@ -7,18 +7,17 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
 import yaml
 
-from flatlab.cli._main import WIDTH
 from flatlab.cli.show import print_dataset
-from flatlab.core import store, text
+from flatlab.core import store
 from flatlab.core.run_records import read_records
 from flatlab.core.schema import convert, describe
-from flatlab.inputs.arguments import Arguments, Measure, options_in_measurement
+from flatlab.inputs.arguments import Arguments, Measure
 from flatlab.lab import plan
 from flatlab.lab.kinds._sections import Scaling
 
@@ -167,9 +166,8 @@ def _add_measuring(data: Add, what: Add, how: Add) -> None:
     data("--scaling", choices=get_args(Scaling), default="unit", help=help_)
     help_ = "pixels of the shorter side to which images of --data FOLDER are resized and cut"
     data("--resize", type=int, metavar="PIXELS", help=help_)
-    help_ = "options of measure families and of the loss; --help-options lists them"
+    help_ = "options of measure families and of the loss"
     what("--options", nargs="+", type=_option, default=[], metavar="KEY=VALUE", help=help_)
-    what("--help-options", action=_HelpOptions, nargs=0, help="list all options, and stop")
     groups = {**dict.fromkeys(("samples", "ignore_index"), data)}
     groups |= dict.fromkeys(("output", "parameters"), what)
     for name, _, meaning in describe(Measure):
@@ -179,14 +177,6 @@ def _add_measuring(data: Add, what: Add, how: Add) -> None:
             help_ = meaning.replace("null: ", "by default ").replace("%", "%%")
             groups.get(name, how)(flag, metavar=form, help=help_, **given)
     how("--device", choices=["cpu", "cuda"], default="cpu", help=f"where to compute {DEFAULT}")
-
-
-class _HelpOptions(argparse.Action):
-    """Print the options of every measure family and loss."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        print(text.table("<<", *_options(), width=WIDTH))
-        parser.exit()
 
 
 def _data_help() -> str:
@@ -201,14 +191,6 @@ def _data_help() -> str:
 def _known(folder: str) -> str:
     """The keys of a registry, for a help text."""
     return f"known: {', '.join(plan.keys_of(folder))}"
-
-
-def _options() -> Iterator[tuple[str, str]]:
-    """A measure family or loss, and its options."""
-    for folder in ("metrics", "losses"):
-        for key in plan.keys_of(folder):
-            if fields := options_in_measurement(folder, key).__struct_fields__:
-                yield key, ", ".join(fields)
 
 
 def _value(text: str) -> Any:

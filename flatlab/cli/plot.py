@@ -40,8 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("words", nargs="+", metavar="FILE... KIND QUANTITY...", help=help_)
     add("--along", nargs="+", default=[], metavar="NAME", help="sweep: the horizontal axes")
     add("--by", metavar="NAME", help="sweep: what a line stands for; a second hyper-parameter")
-    add("--log", nargs="+", default=[], metavar="NAME", help="logarithmic axes, of a sweep")
-    add("--title", default="", help="the headline")
     help_ = "a .pdf, .svg, .png, .csv (numbers) or .txt (caption), or a name without ending for all"
     add("--out", type=Path, metavar="FILE", help=help_)
 
@@ -61,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     if kind in OF_REPORTS:
         from flatlab.lab.figures.reports import pictures
 
-        contents = pictures(kind, tables, names, title=options.title)
+        contents = pictures(kind, tables, names)
     else:
         contents = _drawn(tables, kind, names, options)
     stem = options.out or Path(f"{'-'.join(tables)}-{kind}")
@@ -87,8 +85,8 @@ def _drawn(
             raise PlanError(f"{key} has no settings; {remedy}")
     declared = _declaration(tables, kind, names, options)
     title = textwrap.shorten(", ".join(tables), 60)
-    where = {"paper": "", "key": kind, "cited": options.title or title, "publication": False}
-    return make({**where, **declared.resolved(), "headline": options.title}, tables)
+    where = {"paper": "", "key": kind, "cited": title, "publication": False}
+    return make({**where, **declared.resolved()}, tables)
 
 
 def _declaration(
@@ -125,7 +123,6 @@ def _declaration(
         quantities=tuple(names),
         along={name: (name.replace("_", " "), scale) for name, scale in scales.items()},  # type: ignore[misc]
         line=options.by or next((name for name in known if name not in along), along[0]),
-        logarithmic=tuple(name for name in options.log if name in names),
         size_inches=(7.1, 1.4 + 2.4 * (1 if len(along) == 1 else len(names))),
         **common,
     )
