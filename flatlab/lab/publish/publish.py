@@ -11,7 +11,7 @@ import itertools
 import tempfile
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -297,20 +297,17 @@ def origin(chosen: plan.Plan, key: str, folder: Path) -> dict[str, Any]:
 # ---- metric files that are kept
 
 
-def keep(experiment: plan.Experiment, packs: Sequence[str] = ()) -> str:
-    """Copy metric files of packs to the published results; returns what was done, in words.
+def keep(experiment: plan.Experiment) -> str:
+    """Copy the metric files of measured packs to the published results; returns what was done.
 
-    packs: all that are measured if none is named. Raises `StoreError` if nothing is measured, if a
-    named pack is not, if a file is damaged, or if the copies would exceed the budget.
+    Raises `StoreError` if nothing is measured, if a file is damaged, or if the copies would exceed
+    the budget.
     """
     measured = experiment.only_measured_packs()
-    chosen = list(packs or measured.packs)
-    missing = measured.missing_files
-    files = [path for path in _metric_files(experiment, chosen) if path not in missing]
-    if not files:
+    if not (files := measured.metric_files):
         raise store.StoreError(f"no pack of {experiment.key} is measured at {experiment.scale}")
     for path in files:
-        store.load_dataset(path)  # raises if the file is missing or damaged
+        store.load_dataset(path)  # raises if the file is damaged
     with tempfile.TemporaryDirectory() as folder:
         # Files that were computed elsewhere may have no record.
         copies = {_kept(path): path for path in map(plan.record_of, files) if path.is_file()}
@@ -322,17 +319,16 @@ def keep(experiment: plan.Experiment, packs: Sequence[str] = ()) -> str:
             store.replace(target, source.read_bytes())
     size = sum(path.stat().st_size for path in copies)
     place = plan.published_at(experiment.scale).folder / "metrics" / experiment.key
-    return f"{len(chosen)} packs kept, {size / 1e6:.1f} MB; git add {place}"
+    return f"{len(measured.packs)} packs kept, {size / 1e6:.1f} MB; git add {place}"
 
 
-def restore(experiment: plan.Experiment, packs: Sequence[str] = ()) -> str:
+def restore(experiment: plan.Experiment) -> str:
     """Copy kept metric files back to where they are missing; returns what was done, in words.
 
-    packs: all if none is named. Existing files are not overwritten. Raises `StoreError` if nothing
-    is kept or a kept file is damaged.
+    Existing files are not overwritten. Raises `StoreError` if nothing is kept or a kept file is
+    damaged.
     """
-    files = _metric_files(experiment, packs or experiment.packs)
-    if not (kept := [path for path in files if _compressed(path).is_file()]):
+    if not (kept := [path for path in experiment.metric_files if _compressed(path).is_file()]):
         raise store.StoreError(f"nothing of {experiment.key} is kept at scale {experiment.scale}")
     missing = [path for path in kept if not path.exists()]
     with tempfile.TemporaryDirectory() as folder:  # nothing is restored if one is damaged
@@ -342,12 +338,6 @@ def restore(experiment: plan.Experiment, packs: Sequence[str] = ()) -> str:
         if (record := _kept(plan.record_of(path))).is_file():
             store.replace(plan.record_of(path), record.read_bytes())
     return f"{len(missing)} files restored, {len(kept) - len(missing)} were already there"
-
-
-def _metric_files(experiment: plan.Experiment, packs: Iterable[str]) -> list[Path]:
-    for pack in packs:
-        experiment.pack(pack)
-    return [experiment.metrics(pack, family) for pack in packs for family in experiment.families]
 
 
 def _kept(path: Path) -> Path:
