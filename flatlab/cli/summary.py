@@ -188,14 +188,14 @@ def run_compare(options: argparse.Namespace) -> int:
     other = plan.published_at(a.scale).folder if options.b == PUBLISHED else Path(options.b)
     b = compare.load(other)
     plan_of = functools.partial(load_plan, packs="all")
-    origins = [compare.origins_of(each, plan_of) for each in (a, b)]
+    code = [compare.code_of(each, plan_of) for each in (a, b)]
     compared = compare.compare(a.verdicts.values(), b.verdicts.values())
     print(f"A: {a.folder}, scale {a.scale}\nB: {b.folder}, scale {b.scale}")
     _print_verdicts(compared)
     for side, ids in (("A", compared.only_a), ("B", compared.only_b)):
         if ids:
             print(f"\nclaims only in {side}: {len(ids)}\n{text.table('<<', *_by_figure(ids))}")
-    sentences = list(compare.experiments_that_differ(a, b, *origins))
+    sentences = list(compare.experiments_that_differ(a, b, *code))
     verb = "these experiments differ" if sentences else "no experiment differs"
     print(f"\n{verb} in settings or, where both have records, in code")
     if sentences:

@@ -200,9 +200,6 @@ class Curves(Declaration, frozen=True, kw_only=True):
     marks: whether to mark the start of interpolation.
     looks: lines that look different from those in other figures, by name.
     named: hyper-parameters that name a line; all if empty.
-    until: {"label_smoothing": 0}: each run is shown as long as the one with this value, and
-        otherwise the same, was trained.
-    share: of the iterations, the first ones that are shown.
     """
 
     DRAWN_BY = "curves"
@@ -220,8 +217,6 @@ class Curves(Declaration, frozen=True, kw_only=True):
     marks: bool = True
     looks: dict[str, Look] = {}
     named: tuple[str, ...] = ()
-    until: dict[str, str | int | float] = {}
-    share: Annotated[float, Meta(gt=0, le=1)] = 1.0
 
 
 class Sweep(Declaration, frozen=True, kw_only=True):
