@@ -1,7 +1,6 @@
 """Measure the network in a file of weights."""
 
 import argparse
-import glob
 import importlib
 import resource
 import shutil
@@ -15,7 +14,7 @@ import yaml
 
 from flatlab.cli.show import print_dataset
 from flatlab.core import store
-from flatlab.core.run_records import read_records
+from flatlab.core.run_records import files_matching, read_records
 from flatlab.core.schema import convert, describe
 from flatlab.inputs.arguments import Arguments, Measure
 from flatlab.lab import plan
@@ -118,7 +117,7 @@ def run_table(options: argparse.Namespace) -> int:
     """
     store.check_ending(options.out, "a table")
     _read(options)
-    files = _files_of(options.weights)
+    files = files_matching(options.weights)
     records = read_records(files, options.runs, options.outcomes)
     own, errors, data = (
         importlib.import_module(f"flatlab.{name}")
@@ -142,16 +141,6 @@ def run_table(options: argparse.Namespace) -> int:
     print(f"hyper-parameters: {', '.join(table.attrs['hyperparameters']) or 'none'}")
     print(f"outcomes: {outcomes}; measured: {len(table.data_vars)} quantities")
     return 0
-
-
-def _files_of(patterns: list[str]) -> list[Path]:
-    """The files of several patterns, sorted, each once; `PlanError` for one without a file."""
-    found: set[str] = set()
-    for pattern in patterns:
-        if not (files := glob.glob(pattern, recursive=True)):
-            raise plan.PlanError(f"no file matches {pattern}")
-        found |= {*files}
-    return [Path(name) for name in sorted(found)]
 
 
 def _groups(parser: argparse.ArgumentParser) -> tuple[Add, ...]:
