@@ -24,14 +24,14 @@ GROUPS = (FIRST, "Measure networks", "Plan and run", "Look at results", "Maintai
 """The headings of `flatlab --help`, in order; others follow. START are the commands of FIRST."""
 EXAMPLES = {
     "build": "flatlab build petzka2021 -n",
-    "check": "flatlab check results/demo",
+    "check": "flatlab check",
     "compare": "flatlab compare results/demo",
     "correlate": "flatlab correlate table.zarr.zip test_error --within lr,batch_size",
     "doctor": "flatlab doctor",
     "estimate": "flatlab estimate chen2026_figH8 --scale short",
     "experiments": "flatlab experiments mlp-grid --keys",
     "export": "flatlab export table.zarr.zip --csv table.csv",
-    "figures": "flatlab figures petzka2021",
+    "figures": "flatlab figures",
     "keep": "flatlab keep mlp-grid --scale short",
     "measure": "flatlab measure weights.pt --model mine:build --data images/",
     "new": "flatlab new my-study",

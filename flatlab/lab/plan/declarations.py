@@ -6,9 +6,7 @@ Each figure is a record of a template. There are seven, each drawn by the module
 """
 
 import ast
-import difflib
 import functools
-import re
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
@@ -121,17 +119,6 @@ def labels_of(columns: Iterable[str]) -> dict[str, str]:
     known = _quantities(*studies().values())
     labels = {column: known.get(column.partition("[")[0]) for column in columns}
     return {column: label for column, label in labels.items() if label}
-
-
-def misspelt(columns: Iterable[str]) -> dict[str, str]:
-    """Columns that no family defines, but one that is spelt almost so: that one."""
-    known = _quantities(*studies().values())
-    found = {}
-    for column in columns:
-        name = re.sub(r"^(log|root) |\[.*", "", column)
-        if name not in known and (alike := difflib.get_close_matches(name, known, 1, 0.85)):
-            found[column] = alike[0]
-    return found
 
 
 @functools.cache

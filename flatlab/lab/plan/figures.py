@@ -7,7 +7,6 @@ names the paper, the figure, the culprit and the closest match; other mistakes a
 import functools
 import importlib.util
 import re
-import warnings
 from collections.abc import Collection, Container, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +17,7 @@ from msgspec.structs import replace
 from flatlab.core.registry import experiment_files, path_of
 from flatlab.core.schema import PlanError, Strict, closest, convert
 from flatlab.core.studies import studies, user_studies
-from flatlab.lab.plan.declarations import TEMPLATES, Declaration, Paper, misspelt
+from flatlab.lab.plan.declarations import TEMPLATES, Declaration, Paper
 from flatlab.lab.plan.fingerprint import fingerprint
 
 FIGURE_KEY = r"(fig|table)[A-Z]?[0-9]+"
@@ -71,9 +70,6 @@ class Figure(Strict, frozen=True, kw_only=True):
     def settings(self) -> dict[str, Any]:
         """What its draw job depends on besides code and tables, as plain data."""
         content = self.declared.resolved()
-        for column, alike in misspelt(self.declared.columns_shown).items():
-            told = f"{self.target} shows {column!r}, which no measure family defines"
-            warnings.warn(f"{told}; did you mean {alike!r}?", stacklevel=2)
         module = f"flatlab.papers.{self.paper}.{self.declared.module or self.key}"
         modules = {name: content[name] or module for name in ("selected_by", "drawn_by")}
         about = {key: getattr(self, key) for key in ("paper", "key", "cited", "publication")}

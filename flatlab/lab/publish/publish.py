@@ -190,26 +190,28 @@ def choose(chosen: plan.Plan, names: Sequence[str]) -> Choice:
     for table in map(place.table, keys):
         if not table.is_file():
             raise store.StoreError(f"{table} does not exist; build it with: snakemake {table}")
-    figures = [f for name in names if name not in keys for f in _figures_named(name, built, chosen)]
-    return Choice(scale, keys, list({figure.target: figure for figure in figures}.values()))
+    known = {*keys, *plan.papers(), *plan.targets()}
+    figures: dict[str, plan.Figure] = {}
+    for name in (name for name in names if name not in keys):
+        if name not in known:
+            hint = plan.closest(name, {*chosen.experiments, *known}).partition("Known: ")[0]
+            raise plan.PlanError(
+                f"{name!r} is not an experiment, figure or paper; {hint}`flatlab experiments` and "
+                "`flatlab figures` list them"
+            )
+        figures |= {figure.target: figure for figure in figures_named(name, built, chosen)}
+    return Choice(scale, keys, list(figures.values()))
 
 
-def _figures_named(name: str, built: list[plan.Figure], chosen: plan.Plan) -> list[plan.Figure]:
+def figures_named(name: str, built: Sequence[plan.Figure], chosen: plan.Plan) -> list[plan.Figure]:
+    """The built figures of a target or a paper; raises if there are none."""
     if named := [figure for figure in built if name in (figure.paper, figure.target)]:
         return named
-    known = {name for figure in plan.figures() for name in (figure.paper, figure.target)}
-    if name in known:
-        raise store.StoreError(
-            f"{name} is not built at scale {chosen.config.scale}; build it with: "
-            f"{plan.command(chosen.config.scale, name)}"
-        )
-    if name in plan.targets():
-        raise plan.PlanError(plan.why_not(name))
-    hint = plan.closest(name, {*chosen.experiments, *known}).partition("Known: ")[0]
-    raise plan.PlanError(
-        f"{name!r} is not an experiment, figure or paper; {hint}`flatlab experiments` and "
-        "`flatlab figures` list them"
-    )
+    if reason := chosen.why_not(name):
+        raise plan.PlanError(reason)
+    scale = chosen.config.scale
+    build = plan.command(scale, name)
+    raise store.StoreError(f"{name} is not built at scale {scale}; build it with: {build}")
 
 
 def disagreements(choice: Choice) -> list[str]:
