@@ -14,14 +14,18 @@ import yaml
 
 from flatlab import __version__
 from flatlab.core import text
-from flatlab.core.registry import assignments, syntax
+from flatlab.core.registry import syntax
 from flatlab.core.schema import Refusal
 from flatlab.lab import plan
 
-FIRST = "Start here"
-START = ("build", "doctor", "measure", "summary")
-GROUPS = (FIRST, "Measure networks", "Plan and run", "Look at results", "Maintain this repository")
-"""The headings of `flatlab --help`, in order; others follow. START are the commands of FIRST."""
+GROUPS = {
+    "Start here": ("build", "doctor", "measure", "summary"),
+    "Measure networks": ("table",),
+    "Plan and run": ("check", "estimate", "experiments", "new", "run"),
+    "Look at results": ("compare", "correlate", "export", "figures", "plot", "rank", "show"),
+    "Maintain this repository": ("keep", "publish"),
+}
+"""The headings of `flatlab --help`, in order, with their commands; others follow."""
 EXAMPLES = {
     "build": "flatlab build petzka2021 -n",
     "check": "flatlab check",
@@ -112,8 +116,8 @@ def parser(chosen: str | None) -> _Commands:
     top.commands = commands.choices
     for name, (path, suffix, described) in sorted(_commands().items()):
         first, _, rest = described.partition("\n")
-        group = ast.literal_eval(assignments(path).get("GROUP", ast.Constant("Others")))
-        top.groups.setdefault(FIRST if name in START else group, {})[name] = first
+        group = next((title for title, names in GROUPS.items() if name in names), "Others")
+        top.groups.setdefault(group, {})[name] = first
         of_examples = rest.strip().startswith("flatlab")  # of `plot`, a line each
         more = rest if of_examples else textwrap.fill(rest.strip(), WIDTH)
         example = f"example: {EXAMPLES[name]}" if name in EXAMPLES else ""

@@ -16,7 +16,6 @@ import xarray as xr
 from flatlab.core import store, text
 from flatlab.lab import plan
 
-GROUP = "Look at results"
 INTERVALS = "intervals hold for all measures of a block at once; fewer than ten networks have none"
 COMPARED = ("data", "split", "sample_seed", "scaling", "loss", "precision", "flatlab_version")
 """Attributes in which reports agree if their numbers can be compared."""

@@ -27,7 +27,6 @@ from flatlab.core import text
 from flatlab.core.registry import PACKAGE, assignments, path_of
 from flatlab.lab import plan
 
-GROUP = "Plan and run"
 WORKS, ABSENT, BROKEN = "ok", "-", "broken"
 LOCK = Path("envs/requirements.txt")
 JOB_GB = 1.0

@@ -20,7 +20,6 @@ from flatlab.inputs.arguments import Arguments, Measure
 from flatlab.lab import plan
 from flatlab.lab.kinds._sections import Scaling
 
-GROUP = "Measure networks"
 DEFAULT = "(default: %(default)s)"
 SAME = ("model", "data", "loss", "scaling", "resize", "device", "arguments")
 """Fields of `Measurement` that are options of this name."""

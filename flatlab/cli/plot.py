@@ -18,7 +18,6 @@ from flatlab.core import store
 from flatlab.core.schema import PlanError, closest
 from flatlab.lab.plan.declarations import Declaration, Intervals, Matrix, Pairs, Sweep
 
-GROUP = "Look at results"
 OF_REPORTS = ("layers", "spectrum", "density", "landscape", "barriers", "run")
 """Pictures of reports; quantities may be chosen for `run`, and must be for `layers`."""
 KINDS = ("pairs", "sweep", "forest", "matrix", *OF_REPORTS)

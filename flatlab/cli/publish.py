@@ -10,8 +10,6 @@ from flatlab.cli._main import add_scale, load_plan
 from flatlab.lab import plan
 from flatlab.lab.publish.publish import built_figures, keep, publish, publish_redrawn, restore
 
-GROUP = "Maintain this repository"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_ = "experiments, figures or papers; by default everything that is built"

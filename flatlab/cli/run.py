@@ -24,8 +24,6 @@ from flatlab.lab.jobs.standalone import Named, as_passed, described, is_done
 from flatlab.lab.plan.experiments import Experiment, PlannedJob
 from flatlab.lab.plan.plan import Plan
 
-GROUP = "Plan and run"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", help="key of an experiment")

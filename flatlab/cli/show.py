@@ -17,7 +17,6 @@ from flatlab.core import store, text
 from flatlab.core.registry import assignments, path_of
 from flatlab.lab import plan
 
-GROUP = "Look at results"
 LOADERS: dict[str, Callable[[Path], Any]] = {
     ".zarr.zip": store.load_dataset,
     ".safetensors": store.load_weights,

@@ -17,7 +17,6 @@ from flatlab.lab.publish.publish import figures_named
 from flatlab.lab.publish.scoreboard import Board
 from flatlab.lab.verdict_files import decided_by, read_verdicts
 
-GROUP = "Look at results"
 PUBLISHED = "published"
 
 OF_A_DEMO = """\
