@@ -65,9 +65,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise Refusal(f"flatlab {chosen} is gone; {GONE[chosen]}")
         options = parser(chosen).parse_args(words)
         return options.run_command(options)
-    except Refusal as error:
-        print(f"flatlab: {error}", file=sys.stderr)
-        return 1
     except ModuleNotFoundError as error:
         if (error.name or "flatlab").startswith("flatlab"):
             raise
@@ -83,6 +80,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         sys.stderr.close()
         return 0
+    except Exception as error:
+        if not type(error).__module__.startswith("flatlab"):
+            raise
+        print(f"flatlab: {error}", file=sys.stderr)  # our own errors are sentences
+        return 1
 
 
 class _Commands(argparse.ArgumentParser):

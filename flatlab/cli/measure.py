@@ -72,10 +72,7 @@ def run(options: argparse.Namespace) -> int:
     # Imported here because torch takes seconds and few commands need it.
     measurement = importlib.import_module("flatlab.api.report")
     start = time.monotonic()
-    try:
-        report = measurement.report(options)
-    except (measurement.MeasureError, measurement.DataError) as error:
-        raise store.StoreError(str(error)) from None
+    report = measurement.report(options)
     if options.out:
         store.save_dataset(options.out, report)
     print_dataset(report)
@@ -118,10 +115,7 @@ def run_table(options: argparse.Namespace) -> int:
     _read(options)
     files = files_matching(options.weights)
     records = read_records(files, options.runs, options.outcomes)
-    own, errors, data = (
-        importlib.import_module(f"flatlab.{name}")
-        for name in ("lab.kinds._user_networks", "core.errors", "data._dataset")
-    )
+    own = importlib.import_module("flatlab.lab.kinds._user_networks")
     how = own.Measurement(
         families=tuple(options.family),
         options=tuple(options.options),
@@ -129,10 +123,7 @@ def run_table(options: argparse.Namespace) -> int:
     )
     key = options.out.name.removesuffix(".zarr.zip")
     unfinished = Path(f"{options.out}.unfinished")
-    try:
-        table = own.table_of(records, how, key, unfinished)
-    except (errors.MeasureError, data.DataError) as error:
-        raise store.StoreError(str(error)) from None
+    table = own.table_of(records, how, key, unfinished)
     store.save_dataset(options.out, table)
     shutil.rmtree(unfinished, ignore_errors=True)
     print(f"{options.out}: {table.attrs['extent']}")

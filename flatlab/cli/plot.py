@@ -116,11 +116,10 @@ def _declaration(
     along = options.along or [name for name in known if table[name].dtype.kind in "fiu"][:1]
     if not along:
         raise PlanError("flatlab plot sweep needs --along NAME, a hyper-parameter with numbers")
-    scales = {n: "logarithmic" if (table[n].values > 0).all() else "linear" for n in along}
     return Sweep(
         keys,
         quantities=tuple(names),
-        along={name: (name.replace("_", " "), scale) for name, scale in scales.items()},  # type: ignore[misc]
+        along={name: (name.replace("_", " "), "linear") for name in along},
         line=options.by or next((name for name in known if name not in along), along[0]),
         size_inches=(7.1, 1.4 + 2.4 * (1 if len(along) == 1 else len(names))),
         **common,
