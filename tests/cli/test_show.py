@@ -46,8 +46,8 @@ def test_show_prints_a_small_table_whole_and_a_large_one_as_a_summary(tmp_path, 
     large = xr.DataArray(np.ones((40, 3)), dims=("draw", "index"))
     store.save_dataset(tmp_path / "a.zarr.zip", xr.Dataset({"sharpness": small, "draws": large}))
     lines = [line.split() for line in printed("show", tmp_path / "a.zarr.zip").splitlines()]
-    assert ["sharpness", "by", "definition", "index", "0", "index", "1", "index", "2"] in lines
-    assert ["1", "4", "5", "nan"] in lines
+    assert lines[lines.index(["sharpness"]) + 1] == ["index", "0", "1", "2"]
+    assert ["1", "4", "5", "NaN"] in lines
     assert ["draws", "draw,", "index", "1", "1", "1"] in lines
 
 

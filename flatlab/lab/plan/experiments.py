@@ -145,11 +145,6 @@ class Experiment(Strict, frozen=True, kw_only=True):
             raise PlanError(f"unknown pack {key!r} of {self.key}; {closest(key, self.packs)}")
         return self.packs[key]
 
-    @property
-    def table(self) -> Path:
-        """The file of its table."""
-        return built_at(self.scale).table(self.key)
-
     def metrics(self, pack: str, family: str) -> Path:
         """The metric file of a pack and a family."""
         return built_at(self.scale).metrics(self.key, family, pack)
