@@ -69,7 +69,7 @@ def add_arguments_figures(parser: argparse.ArgumentParser) -> None:
 def run_figures(options: argparse.Namespace) -> int:
     """List every figure and table of the papers, and whether it is built."""
     scale = load_plan(options.scale).config.scale
-    titles = {figure.target: figure.title for figure in plan.figures()}
+    titles = {figure.target: figure.declared.title for figure in plan.figures()}
     rows = []
     for target in plan.targets():
         paper, _, key = target.partition("_")
@@ -97,7 +97,7 @@ def _claims(figure: plan.Figure, scale: str) -> Iterator[str]:
     place = plan.built_at(scale)
     path = place.verdicts(figure.paper, figure.key)
     content = read_verdicts(path)
-    yield f"\n{figure.target}: {figure.title}"
+    yield f"\n{figure.target}: {figure.declared.title}"
     for about in content["tables"].values():
         yield f"  {about['name']}: {extent_of(about)}; evidence: {about['evidence']}"
     rows: list[tuple[str, str, str]] = []

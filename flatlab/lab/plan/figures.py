@@ -43,10 +43,6 @@ class Figure(Strict, frozen=True, kw_only=True):
         return f"{self.paper}_{self.key}"
 
     @property
-    def title(self) -> str:
-        return self.declared.title
-
-    @property
     def experiments(self) -> list[str]:
         """The experiments whose tables it shows."""
         return list(self.declared.keys)
