@@ -31,19 +31,13 @@ FORMS |= {"dtype": "float64|float32"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     network, data, what, how, output = _groups(parser)
-    help_ = "a state dictionary (.safetensors, .pt or .pth), or a pack that flatlab trained"
+    help_ = "a state dictionary (.safetensors, .pt or .pth)"
     parser.add_argument("weights", type=Path, nargs="?", help=help_)
-    help_ = f"an architecture ({_known('networks')}), or a function that returns a torch module"
-    network("--model", metavar="NAME|MODULE:FUNCTION", help=help_)
+    help_ = "a function that returns a torch module"
+    network("--model", metavar="MODULE:FUNCTION", help=help_)
     network("--timm", metavar="NAME", help="network of timm; instead of --model, with --images")
     help_ = "weights for --timm (default: from timm's hub)"
     network("--weights", type=Path, metavar="FILE", dest="weights_of_timm", help=help_)
-    help_ = "outputs of the network (default: the number of classes)"
-    network("--outputs", type=int, metavar="N", help=help_)
-    help_ = "options of --model NAME, such as width=64 activation=tanh (default: relu)"
-    network("--network", nargs="+", type=_option, default=[], metavar="KEY=VALUE", help=help_)
-    network("--run", help="network of a pack")
-    network("--checkpoint", type=int, metavar="STEP", help="step of a pack (default: the last)")
     help_ = "weights before training, for distances from them (capacity)"
     network("--initial", type=Path, metavar="FILE", help=help_)
     data("--data", metavar="FILE|FOLDER|NAME|MODULE:FUNCTION", help=_data_help())

@@ -39,8 +39,7 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     head = {"row": "run", "name": data["run"].values, "setting": labels.in_words(data)}
     parts = [pd.DataFrame({**head, **values})]
     for kind, matrix in zip((*MATRICES, *OTHER_KINDS), matrices, strict=True):
-        values = matrix[np.ix_(places, places)].T
-        columns = dict(zip(names, values, strict=True))
+        columns = dict(zip(names, matrix[np.ix_(places, places)].T, strict=True))
         parts.append(pd.DataFrame({"row": kind, "name": names, **columns}))
     return pd.concat(parts, ignore_index=True)
 
