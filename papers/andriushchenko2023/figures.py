@@ -154,7 +154,6 @@ DIAGONAL = Points(
     counted={"not_fitted": "more did not reach the training loss"},
     equal=("norm",),
     logarithmic=("x", "y"),
-    shared=True,
     subset=("$z$ above (b)", "more", "more_low", "more_high"),
     across=3,
     title="sharpness and generalization of diagonal linear networks",

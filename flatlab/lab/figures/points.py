@@ -68,7 +68,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     looks = OfFactors(frame[frame["row"] == "run"], figure, figure["groups"])
     counted = _counted(frame, figure)
     across = figure["across"] or len(panels)
-    spare = draw_panels(fig, panels, looks, across, figure["shared"], counted)
+    spare = draw_panels(fig, panels, looks, across, shared=True, counted=counted)
     if figure["subset"] and spare:
         _forest(spare[0], frame[frame["row"] == figure["correlation"]], figure)
 

@@ -292,7 +292,6 @@ class Points(Declaration, frozen=True, kw_only=True):
     logarithmic: "x", "y" or both.
     equal: panels in which a line marks equal numbers.
     counted: columns of numbers of networks that are not shown, with words for them.
-    shared: whether panels of the same vertical title share the axis with the one before.
     across: panels side by side; all if None.
     lines: whether each level of the first of `groups` has its line of least squares.
     subset: a name and the columns with the correlation of a part of the networks and its interval,
@@ -312,7 +311,6 @@ class Points(Declaration, frozen=True, kw_only=True):
     logarithmic: tuple[Literal["x", "y"], ...] = ()
     equal: tuple[str, ...] = ()
     counted: dict[str, str] = {}
-    shared: bool = False
     across: Across = None
     lines: bool = False
     subset: tuple[str, ...] = ()
