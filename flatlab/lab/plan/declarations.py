@@ -51,7 +51,7 @@ class Declaration(Shown, frozen=True, kw_only=True):
     caption: the sentences below the figure, to which what the tables hold is added.
     details: more sentences, for its page on the site alone.
     labels: of columns whose label here is not that of their quantity's definition.
-    size_inches: width and height; None for the default of the template.
+    size_inches: width and height.
     module: of the paper's folder, with what no template has; that of the figure's key if empty.
     through_training: whether it leaves out networks that were measured at the end alone.
     """
@@ -64,16 +64,12 @@ class Declaration(Shown, frozen=True, kw_only=True):
     """Whether it shows exactly one experiment."""
     BY_EXPERIMENT: ClassVar[bool] = False
     """Whether each experiment has panels of its own, and can be shown without the others."""
-    THROUGH_TRAINING: ClassVar[bool] = False
-    """Whether it leaves out networks that were measured at the end alone."""
-    SIZE: ClassVar[tuple[float, float]] = (7.1, 5.2)
-    """Width and height in inches, unless a declaration says otherwise."""
 
     title: str
     caption: str | Names
     details: str | Names = ""
     labels: dict[str, str] = {}
-    size_inches: tuple[float, float] | None = None
+    size_inches: tuple[float, float] = (7.1, 5.2)
     module: str = ""
     through_training: bool = False
 
@@ -102,8 +98,6 @@ class Declaration(Shown, frozen=True, kw_only=True):
             "experiments": self.keys,
             "caption": " ".join(sentences),
             "labels": {**labels_of(self.columns_shown), **self.labels},
-            "size_inches": self.size_inches or self.SIZE,
-            "through_training": self.through_training or self.THROUGH_TRAINING,
         }
         for name in ("details", "module"):  # not drawn, and known by the module itself
             content.pop(name)
@@ -191,9 +185,9 @@ class Curves(Declaration, frozen=True, kw_only=True):
 
     DRAWN_BY = "curves"
     ONE_EXPERIMENT = True
-    THROUGH_TRAINING = True
-    SIZE = (7.1, 4.9)
 
+    size_inches: tuple[float, float] = (7.1, 4.9)
+    through_training: bool = True
     quantities: Quantities
     where: dict[str, str | int | float] = {}
     logarithmic: tuple[str, ...] = ()
@@ -219,8 +213,8 @@ class Sweep(Declaration, frozen=True, kw_only=True):
 
     DRAWN_BY = "sweep"
     ONE_EXPERIMENT = True
-    SIZE = (7.1, 3.2)
 
+    size_inches: tuple[float, float] = (7.1, 3.2)
     quantities: Quantities
     along: Annotated[Along, Meta(min_length=1)]
     line: str
@@ -271,8 +265,8 @@ class Pairs(Declaration, frozen=True, kw_only=True):
 
     DRAWN_BY = "pairs"
     BY_EXPERIMENT = True
-    SIZE = (7.1, 5.4)
 
+    size_inches: tuple[float, float] = (7.1, 5.4)
     pairs: Annotated[PairsOfQuantities, Meta(min_length=1)]
     across: Across = None
     equality: bool = False
@@ -324,8 +318,8 @@ class Intervals(Declaration, frozen=True, kw_only=True):
     """
 
     DRAWN_BY = "intervals"
-    SIZE = (7.1, 4.2)
 
+    size_inches: tuple[float, float] = (7.1, 4.2)
     pairs: Annotated[PairsOfQuantities, Meta(min_length=1)]
     aliases: Aliases = {}
 
@@ -341,8 +335,8 @@ class Matrix(Declaration, frozen=True, kw_only=True):
 
     DRAWN_BY = "matrix"
     ONE_EXPERIMENT = True
-    SIZE = (7.1, 7.1)
 
+    size_inches: tuple[float, float] = (7.1, 7.1)
     quantities: Quantities
     seeds: tuple[int, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
@@ -358,8 +352,8 @@ class CustomFigure(Declaration, frozen=True, kw_only=True):
     """
 
     SELECTS = False
-    SIZE = (7.1, 4.8)
 
+    size_inches: tuple[float, float] = (7.1, 4.8)
     columns: tuple[str, ...] = ()
 
 
