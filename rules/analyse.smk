@@ -1,7 +1,7 @@
-"""Analysis: metric files -> one table per experiment.
+"""Analysis: metric files -> one table per experiment and its correlations.
 
 Reads results/<scale>/metrics/<experiment>/<family>/<pack>.zarr.zip;
-writes results/<scale>/tables/<experiment>.zarr.zip.
+writes results/<scale>/tables/<experiment>.zarr.zip and <experiment>.correlations.zarr.zip.
 """
 
 
@@ -19,5 +19,21 @@ rule table:
         kind=kind_of,
         settings=settings(tabulating),
         code=code(tabulating),
+    script:
+        "../scripts/job.py"
+
+
+rule correlate:
+    """Correlate every pair of quantities in a table, with confidence intervals."""
+    input:
+        table=HERE.table("{experiment}"),
+    output:
+        HERE.correlations("{experiment}"),
+    log:
+        "logs/{scale}/correlate/{experiment}.log",
+    conda:
+        "../envs/draw.yaml"
+    params:
+        code=plan.correlations_code(),
     script:
         "../scripts/job.py"

@@ -129,6 +129,11 @@ def tables_of_figure(wildcards):
     return [plan.built_at(wildcards.scale).table(key) for key in keys]
 
 
+def correlations_of_figure(wildcards):
+    keys = figure_of(wildcards).correlated
+    return [plan.built_at(wildcards.scale).correlations(key) for key in keys]
+
+
 def verdicts_of_figure(figure, place=plan.built_at(PLAN.config.scale)):
     return place.verdicts(figure.paper, figure.key)
 
@@ -150,6 +155,11 @@ def published_tables(wildcards):
     place = plan.published_at(wildcards.scale)
     keys = published_figure(wildcards).experiments
     return [local(str(place.table(key))) for key in keys]
+
+
+def redrawn_correlations(wildcards):
+    keys = published_figure(wildcards).correlated
+    return [plan.redrawn_at(wildcards.scale).correlations(key) for key in keys]
 
 
 @exit_on_plan_error

@@ -15,7 +15,7 @@ from flatlab.core import text
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = [*parser("").commands]
-HELP = {"measure": ("lenet5", "digits", "cross-entropy", "how it is computed:")}
+HELP = {"measure": ("digits", "cross-entropy", "how it is computed:")}
 
 
 def test_help_lists_every_command_once_and_in_its_group(capsys):

@@ -45,14 +45,15 @@ STYLE: dict[str, Any] = {
 """Colours and drawing order of seaborn's style "ticks"; importing it takes most of a second."""
 
 
-def make(figure: Settings, tables: Tables) -> dict[str, bytes]:
+def make(figure: Settings, tables: Tables, correlations: Tables | None = None) -> dict[str, bytes]:
     """Draw a figure: the content of its files by extension (pdf, svg, png, csv, txt).
 
     figure: what is declared.
     tables: of its experiments.
+    correlations: their correlation matrices, where a job has computed them.
     """
     figure = completed(figure, tables)
-    frame = frame_of(figure, tables)
+    frame = frame_of(figure, tables, correlations)
     module = importlib.import_module(figure["drawn_by"])
 
     def page(draw: Callable[..., None], fig: Any) -> None:
@@ -91,7 +92,7 @@ def files_of(
     return {"csv": frame.to_csv(index=False).encode(), **pictures}
 
 
-def frame_of(figure: Settings, tables: Tables) -> pd.DataFrame:
+def frame_of(figure: Settings, tables: Tables, correlations: Tables | None = None) -> pd.DataFrame:
     """What a figure shows. Raises `PlanError` for what a table does not have."""
     from flatlab.lab.tables.networks import NotEligible, ResultTables
 
@@ -103,9 +104,9 @@ def frame_of(figure: Settings, tables: Tables) -> pd.DataFrame:
             FutureWarning,
             stacklevel=2,
         )
-        return select(figure, tables, {})
+        return select(figure, tables, correlations or {})
     try:
-        return select(figure, ResultTables(tables))
+        return select(figure, ResultTables(tables, correlations))
     except NotEligible as missing:
         raise PlanError("; ".join(filter(None, [str(missing), missing.hint]))) from None
 

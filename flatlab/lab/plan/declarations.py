@@ -6,7 +6,9 @@ Each figure is a record of a template. There are seven, each drawn by the module
 """
 
 import ast
+import difflib
 import functools
+import re
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
@@ -87,6 +89,11 @@ class Declaration(Shown, frozen=True, kw_only=True):
             found = [each for each in found if isinstance(each, str)] + [*chain(*nested)]
         return tuple(filter(None, found))
 
+    @property
+    def correlated(self) -> tuple[str, ...]:
+        """The experiments whose correlation matrices it reads."""
+        return ()
+
     def resolved(self) -> dict[str, Any]:
         """The declaration as plain data, with the defaults of the template filled in."""
         sentences = (self.caption,) if isinstance(self.caption, str) else self.caption
@@ -96,6 +103,7 @@ class Declaration(Shown, frozen=True, kw_only=True):
             "selected_by": module if self.SELECTS else "",
             "drawn_by": module,
             "experiments": self.keys,
+            "correlated": self.correlated,
             "caption": " ".join(sentences),
             "labels": {**labels_of(self.columns_shown), **self.labels},
         }
@@ -113,6 +121,17 @@ def labels_of(columns: Iterable[str]) -> dict[str, str]:
     known = _quantities(*studies().values())
     labels = {column: known.get(column.partition("[")[0]) for column in columns}
     return {column: label for column, label in labels.items() if label}
+
+
+def misspelt(columns: Iterable[str]) -> dict[str, str]:
+    """Columns that no family defines, but one that is spelt almost so: that one."""
+    known = _quantities(*studies().values())
+    found = {}
+    for column in columns:
+        name = re.sub(r"^(log|root) |\[.*", "", column)
+        if name not in known and (alike := difflib.get_close_matches(name, known, 1, 0.85)):
+            found[column] = alike[0]
+    return found
 
 
 @functools.cache
@@ -271,6 +290,10 @@ class Pairs(Declaration, frozen=True, kw_only=True):
     across: Across = None
     equality: bool = False
 
+    @property
+    def correlated(self) -> tuple[str, ...]:
+        return self.keys
+
 
 class Points(Declaration, frozen=True, kw_only=True):
     """Networks by pairs of numbers that the paper's module selects, with their correlation.
@@ -341,6 +364,10 @@ class Matrix(Declaration, frozen=True, kw_only=True):
     seeds: tuple[int, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
     framed: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def correlated(self) -> tuple[str, ...]:
+        return () if self.seeds else self.keys  # those of some seeds are computed when it is drawn
 
 
 class CustomFigure(Declaration, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ names the paper, the figure, the culprit and the closest match; other mistakes a
 import functools
 import importlib.util
 import re
+import warnings
 from collections.abc import Collection, Container, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 from flatlab.core.registry import experiment_files, path_of
 from flatlab.core.schema import PlanError, Strict, closest, convert
 from flatlab.core.studies import studies, user_studies
-from flatlab.lab.plan.declarations import TEMPLATES, Declaration, Paper
+from flatlab.lab.plan.declarations import TEMPLATES, Declaration, Paper, misspelt
 from flatlab.lab.plan.fingerprint import fingerprint
 
 FIGURE_KEY = r"(fig|table)[A-Z]?[0-9]+"
@@ -47,6 +48,11 @@ class Figure(Strict, frozen=True, kw_only=True):
         """The experiments whose tables it shows."""
         return list(self.declared.keys)
 
+    @property
+    def correlated(self) -> list[str]:
+        """The experiments whose correlation matrices it reads."""
+        return list(self.declared.correlated)
+
     def restricted_to(self, known: Container[str]) -> "Figure":
         """A copy that shows only these experiments and says so in its caption.
 
@@ -66,6 +72,9 @@ class Figure(Strict, frozen=True, kw_only=True):
     def settings(self) -> dict[str, Any]:
         """What its draw job depends on besides code and tables, as plain data."""
         content = self.declared.resolved()
+        for column, alike in misspelt(self.declared.columns_shown).items():
+            told = f"{self.target} shows {column!r}, which no measure family defines"
+            warnings.warn(f"{told}; did you mean {alike!r}?", stacklevel=2)
         module = f"flatlab.papers.{self.paper}.{self.declared.module or self.key}"
         modules = {name: content[name] or module for name in ("selected_by", "drawn_by")}
         about = {key: getattr(self, key) for key in ("paper", "key", "cited", "publication")}
@@ -120,6 +129,11 @@ def why_not(target: str) -> str:
     name, _, key = target.partition("_")
     needs = papers()[name].needs.get(key)
     return f"{target} is not part of this version{f'; it needs {needs}' if needs else ''}"
+
+
+def correlations_code() -> str:
+    """The fingerprint of the code that correlates the quantities of a table."""
+    return fingerprint("flatlab.lab.tables.networks")
 
 
 def claims_code(paper: str) -> str:

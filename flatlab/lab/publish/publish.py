@@ -242,13 +242,18 @@ def disagreements(choice: Choice) -> list[str]:
 
 
 def stale_files(scale: str, figure: plan.Figure) -> Iterator[Path]:
-    """The files of a figure which are to be made anew."""
-    tables = [plan.published_at(scale).table(key) for key in figure.experiments]
-    judged, *drawn = (plan.redrawn_at(scale).folder / name for name in files_of(figure))
+    """The files of a figure, and correlations that it shows, which are to be made anew."""
+    published, redrawn = plan.published_at(scale), plan.redrawn_at(scale)
+    correlations = {redrawn.correlations(k): [published.table(k)] for k in figure.correlated}
+    for path, table in correlations.items():
+        if not _is_made(path, table, plan.correlations_code()):
+            yield path
+    tables = [published.table(key) for key in figure.experiments]
+    judged, *drawn = (redrawn.folder / name for name in files_of(figure))
     if not _is_made(judged, tables, plan.claims_code(figure.paper)):
         yield judged
     for path in drawn:
-        if not _is_made(path, tables, figure.code, figure.settings):
+        if not _is_made(path, [*tables, *correlations], figure.code, figure.settings):
             yield path
 
 

@@ -31,11 +31,12 @@ from flatlab.lab.tables.eligibility import (
     require_measured,
     require_ranked,
 )
-from flatlab.lab.tables.selection import UNCHANGED, one_per_run, through_training
+from flatlab.lab.tables.selection import UNCHANGED, counts, one_per_run, through_training
 from flatlab.stats.correlation import KINDS, Correlations, Kind
 from flatlab.stats.estimate import Array, Estimate, over_seeds, strata_of, undefined
 from flatlab.stats.ranks import Pairs, Ranks
 from flatlab.stats.trends import contrast, difference, mean
+from flatlab.stats.verdict import LEVEL
 
 Mask = NDArray[np.bool_]
 Among = Literal["settings", "pool"]
@@ -351,6 +352,23 @@ class Networks:
         loss = self.values("train_loss") if "train_loss" in self._at_time and grid else None
         return Correlations(values, labels, loss, None if grid else labels)
 
+    def correlation_matrices(self, names: Iterable[str]) -> xr.Dataset:
+        """`drawn_correlations` of all pairs: rho, low and high of (kind, x, y).
+
+        kind: pooled, within and between settings, adjusted for the training loss.
+        """
+        columns = [*dict.fromkeys(names)]
+        correlations = self.drawn_correlations(columns)
+        matrices = zip(*(correlations.matrix(kind) for kind in KINDS), strict=True)
+        variables = {
+            name: (("kind", "x", "y"), np.stack(parts))
+            for name, parts in zip(("rho", "low", "high"), matrices, strict=True)
+        }
+        labels = {"kind": list(KINDS), "x": columns, "y": columns}
+        coordinates = {dim: np.array(values, dtype=object) for dim, values in labels.items()}
+        attrs = {**self.table.attrs, **counts(self.table), "level": LEVEL}
+        return xr.Dataset(variables, coords=coordinates, attrs=attrs)
+
     def tau(self, x: str, y: str, among: Among = "settings") -> Estimate:
         """Kendall's tau-a of two columns, see `taus`."""
         return self.taus((x, y), among=among)[0]
@@ -395,13 +413,17 @@ class ResultTables:
     """What figures and claims are given: the networks of experiments, by key, and their tables.
 
     tables: the tables.
+    matrices: correlation matrices, where a job has computed them.
     used: the experiments whose tables were asked for.
 
     `NotEligible` is raised for an experiment that is not among them.
     """
 
-    def __init__(self, tables: Mapping[str, xr.Dataset]) -> None:
+    def __init__(
+        self, tables: Mapping[str, xr.Dataset], matrices: Mapping[str, xr.Dataset] | None = None
+    ) -> None:
         self.tables = tables
+        self.matrices = matrices or {}
         self.used: set[str] = set()
         self._networks: dict[str, Networks] = {}
 
@@ -423,6 +445,17 @@ class ResultTables:
     def items(self) -> Iterator[tuple[str, Networks]]:
         """The networks of all of them."""
         return ((key, self[key]) for key in self.tables)
+
+    def correlations(self, key: str, columns: Iterable[str]) -> xr.Dataset:
+        """The correlation matrices of an experiment, of which a job computes those of quantities.
+
+        columns: those that are asked for, among others; of a label or a logarithm, too.
+        """
+        networks, columns = self[key], [*columns]
+        known = self.matrices.get(key)
+        if known is None or not {*columns} <= {*known["x"].values}:
+            known = networks.correlation_matrices([*networks.quantities, *columns])
+        return known
 
     @property
     def fidelity(self) -> str:

@@ -51,6 +51,12 @@ def settings_of(loaded):
     }
 
 
+def test_a_quantity_that_is_spelt_almost_as_one_is_told_before_anything_is_trained(declared):
+    body = figures_of(f'"fig2": Curves("vgg-grid", quantities=("log mls", "sharpnes"), {ABOUT})')
+    with pytest.warns(UserWarning, match="'sharpnes', which no .*; did you mean 'sharpness'"):
+        settings_of(declared(body))
+
+
 # What is wrong is one sentence
 
 CURVES = f'"fig2": Curves("vgg-grid", quantities=("mls",), {ABOUT}'
@@ -133,13 +139,21 @@ def test_settings_are_the_whole_declaration_as_plain_data(declared):
     defaults = {
         "selected_by": "flatlab.lab.figures.curves",
         "drawn_by": "flatlab.lab.figures.curves",
-        **{"through_training": True, "size_inches": [7.1, 4.9]},
+        **{"through_training": True, "correlated": [], "size_inches": [7.1, 4.9]},
         **{"labels": {"mls": "MLS"}, "samples": ["train"], "line": "setting", "axes": {}},
         **{"across": None, "marks": True, "looks": {}, "named": []},
         **{"logarithmic": []},
     }
     found = settings_of(loaded)["someone2030_fig2"]
     assert found | stated | defaults == found
+
+
+def test_only_what_shows_correlations_reads_their_files():
+    correlated = {figure.target: figure.correlated for figure in plan.figures()}
+    grids = ["vgg-grid", "mlp-grid", "lenet-grid"]
+    expected = {f"chen2026_figH{7 + n}": [grid] for n, grid in enumerate(grids)}
+    expected |= {"chen2026_fig4": grids, "beyond_fig14": ["mlp-grid", "lenet-grid", "vgg-grid"]}
+    assert {target: keys for target, keys in correlated.items() if keys} == expected
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import xarray as xr
 import yaml
 
 from flatlab.cli import main
@@ -48,6 +49,7 @@ STEPS = {
     "make_table": make_table,
     "publish_table": lambda key: make_table(key, place=PUBLISHED),
     "draw_anew": lambda: draw_anew(*TARGETS),
+    "correlate": lambda path: store.save_dataset(path, xr.Dataset({"rho": 0.6})),
     "record": record,
     "damage": damage,
     "keep": lambda: main(["keep", "mlp-grid"]),
