@@ -80,7 +80,7 @@ def measuring(wildcards):
 def tabulating(wildcards):
     experiment = experiment_of(wildcards)
     experiment.check_table()
-    return experiment.tabulating(PLAN.as_published(wildcards.experiment))
+    return experiment.tabulating(PLAN.as_published[wildcards.experiment])
 
 
 def kind_of(wildcards):

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from flatlab.lab.figures import captions
 from flatlab.lab.plan import Lines, Panel, Paper, Points
 from flatlab.lab.plan.declarations import Declaration
 from flatlab.papers.andriushchenko2023 import _names as names
@@ -41,6 +40,7 @@ FITTED = (
     "Each point is one ResNet with a training error of at most 1 %. Right: Kendall's τ with its "
     "95 % interval, over all and by group. The second page has SimpleViTs."
 )
+BETWEEN_NETWORKS = "Kendall's tau-a; intervals: jackknife over networks, on Fisher's z."
 FILTERED = "With augmentation it takes longer training or wider networks to fit the training set."
 
 
@@ -68,7 +68,7 @@ def ranks(experiment: str, networks: str, printed: Any) -> RankTable:
             "most 1 %, and its 95 % interval. In brackets: the paper's value. Bold: from 0.5 on; "
             "grey: the interval excludes 0. Positive: flatter networks err less.",
         ),
-        details=(captions.BETWEEN_NETWORKS, FILTERED),
+        details=(BETWEEN_NETWORKS, FILTERED),
     )
 
 
@@ -142,7 +142,6 @@ DIAGONAL = Points(
     counted={"not_fitted": "more did not reach the training loss"},
     equal=("norm",),
     logarithmic=("x", "y"),
-    shared=True,
     subset=("$z$ above (b)", "more", "more_low", "more_high"),
     across=3,
     title="sharpness and generalization of diagonal linear networks",
@@ -162,7 +161,7 @@ DIAGONAL = Points(
 )
 
 # Networks that others released ------------------------------------------------------------------
-DETAILS = (captions.BETWEEN_NETWORKS,)
+DETAILS = (BETWEEN_NETWORKS,)
 WORDS = {"error": "(%)", "error_gap": "gap"}
 PRETRAINING: dict[str, Any] = {
     "groups": ("dropout", "weight_decay"),
@@ -202,7 +201,11 @@ def grid(
 
     said: more sentences of the caption.
     """
-    caption = ("Errors on test sets against sharpness on training samples.", *said, captions.TAU)
+    caption = (
+        "Errors on test sets against sharpness on training samples.",
+        *said,
+        "τ is Kendall's, with its 95 % interval.",
+    )
     columns = shown(sets, WORDS if gaps else {"error": WORDS["error"]})
     about = {"rows": BOTH, **columns, **about, "title": title, "caption": caption}
     return SharpnessGrid(experiment, details=DETAILS, **about)
@@ -288,7 +291,7 @@ FIGURES = {
         title="sharpness and errors of networks trained by twelve recipes",
         caption=FITTED,
         details=(
-            captions.BETWEEN_NETWORKS,
+            BETWEEN_NETWORKS,
             FILTERED,
             "Corrupted images: those of the test set, at severity 5.",
         ),
@@ -300,7 +303,7 @@ FIGURES = {
         **SHOWN,
         title="sharpness and the learning rate",
         caption=FITTED,
-        details=("The rate is drawn at random.", captions.BETWEEN_NETWORKS, FILTERED),
+        details=("The rate is drawn at random.", BETWEEN_NETWORKS, FILTERED),
     ),
     "fig7": DIAGONAL,
     "table3": ranks("recipes-grid", "ResNets", names.TABLE3),

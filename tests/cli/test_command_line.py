@@ -15,7 +15,7 @@ from flatlab.core import text
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = [*parser("").commands]
-HELP = {"measure": ("lenet5", "digits", "cross-entropy", "how it is computed:")}
+HELP = {"measure": ("digits", "cross-entropy", "how it is computed:")}
 
 
 def test_help_lists_every_command_once_and_in_its_group(capsys):
@@ -126,11 +126,3 @@ def test_on_a_terminal_the_last_column_wraps(monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
     lines = text.table("<><", *ROWS).splitlines()
     assert lines[-2:] == ["  longer  12345  one two three", "                 four five"]
-
-
-def test_the_options_of_all_families_are_listed_apart(capsys):
-    with pytest.raises(SystemExit):
-        main(["measure", "--help-options"])
-    told = capsys.readouterr().out
-    assert "singular_values" in told
-    assert "label_smoothing" in told

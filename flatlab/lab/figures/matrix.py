@@ -33,7 +33,7 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
         networks = networks.where(seed=list(figure["seeds"]))
     data, values = networks.data, {name: networks.values(name) for name in names}
     if figure["seeds"]:
-        known = networks.correlation_matrices({name: name for name in names})
+        known = networks.correlation_matrices(names)
     else:
         known = tables.correlations(key, names).sel(x=names, y=names)
     matrices = [known[name].sel(kind="pooled").values for name in MATRICES]

@@ -59,9 +59,7 @@ def make(figure: Settings, tables: Tables, correlations: Tables | None = None) -
     def page(draw: Callable[..., None], fig: Any) -> None:
         below_badge = fig.subfigures()
         draw(below_badge, frame, figure)
-        if headline := figure.get("headline"):
-            fig.suptitle(headline, x=0.01, ha="left")
-        elif text := badge(tables):
+        if text := badge(tables):
             box = {"boxstyle": "round,pad=0.25", "fc": "0.93", "ec": "none"}
             fig.suptitle(text, fontsize=6, x=0.99, ha="right", color="0.35", bbox=box)
 

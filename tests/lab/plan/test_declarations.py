@@ -51,6 +51,12 @@ def settings_of(loaded):
     }
 
 
+def test_a_quantity_that_is_spelt_almost_as_one_is_told_before_anything_is_trained(declared):
+    body = figures_of(f'"fig2": Curves("vgg-grid", quantities=("log mls", "sharpnes"), {ABOUT})')
+    with pytest.warns(UserWarning, match="'sharpnes', which no .*; did you mean 'sharpness'"):
+        settings_of(declared(body))
+
+
 # What is wrong is one sentence
 
 CURVES = f'"fig2": Curves("vgg-grid", quantities=("mls",), {ABOUT}'
@@ -136,7 +142,7 @@ def test_settings_are_the_whole_declaration_as_plain_data(declared):
         **{"through_training": True, "correlated": [], "size_inches": [7.1, 4.9]},
         **{"labels": {"mls": "MLS"}, "samples": ["train"], "line": "setting", "axes": {}},
         **{"across": None, "marks": True, "looks": {}, "named": []},
-        **{"logarithmic": [], "until": {}, "share": 1.0},
+        **{"logarithmic": []},
     }
     found = settings_of(loaded)["someone2030_fig2"]
     assert found | stated | defaults == found
@@ -181,11 +187,11 @@ def test_a_comment_or_a_docstring_changes_no_settings(copied):
 
 def test_an_edited_sentence_changes_the_settings_of_the_figures_that_use_it(copied, monkeypatch):
     before = copied[1]()
-    monkeypatch.setattr(captions, "FOUR_SEEDS", "Four seeds.")
+    monkeypatch.setattr(captions, "SIDE_BY_SIDE", "Side by side.")
     monkeypatch.setattr(captions, "G", "G is a number.")  # on pages alone, which nothing draws
     after = copied[1]()
-    assert changed(before, after) == {"chen2024_figD5", "chen2024_figD6"}
-    assert "Four seeds." in after["chen2024_figD5"]["caption"]
+    assert changed(before, after) == {"beyond_fig8", "petzka2021_fig3", "petzka2021_fig4"}
+    assert "Side by side." in after["petzka2021_fig3"]["caption"]
 
 
 def test_every_shared_sentence_is_shared():
