@@ -12,8 +12,9 @@ Derivatives are with respect to the inputs, or for tokens to the output of the f
 
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -338,37 +339,18 @@ NO_EMBEDDING = (
 )
 
 
+@dataclass
 class Source:
-    """Of one forward pass.
+    """Of one forward pass, when it is done.
 
     leaf: the tensor that derivatives arrive at, (samples, ...).
     values: its numbers: those of the inputs, or of the embedding; 0 for masks and padding.
     name: of the embedding; "" for real inputs.
     """
 
-    def __init__(self) -> None:
-        self.name = ""
-        self._known: list[Tensor] = []
-
-    def set(self, leaf: Tensor, values: Tensor, name: str = "") -> None:
-        self._known, self.name = [leaf, values.detach()], name
-
-    @property
-    def known(self) -> bool:
-        return bool(self._known)
-
-    @property
-    def leaf(self) -> Tensor:
-        return self._of_known(0)
-
-    @property
-    def values(self) -> Tensor:
-        return self._of_known(1)
-
-    def _of_known(self, place: int) -> Tensor:
-        if not self.known:
-            raise MeasureError(NO_EMBEDDING)
-        return self._known[place]
+    leaf: Any = None
+    values: Any = None
+    name: str = ""
 
 
 @contextmanager
@@ -377,35 +359,29 @@ def reading(model: nn.Module, inputs: Tensor) -> Iterator[Source]:
 
     Real inputs must require gradients. To the output of the first embedding that tokens reach a
     tensor of zeros is added, which changes no number; the embedding keeps its own derivatives.
+    Raises `MeasureError` at the end for tokens that reach none.
     """
-    source = Source()
     seen = getattr(model, "flatlab_seen", None)  # of a network that takes masks
 
     def unmasked(values: Tensor) -> Tensor:
         return values if seen is None else seen(inputs.detach(), values.detach())
 
     if inputs.is_floating_point():
-        source.set(inputs, unmasked(inputs))
-        yield source
+        yield Source(inputs, unmasked(inputs).detach())
         return
+    source = Source()
 
-    def add(name: str) -> Any:
-        def hook(module: nn.Module, arguments: Any, output: Tensor) -> Tensor | None:
-            if source.known:
-                return None
-            leaf = torch.zeros_like(output, requires_grad=True)
-            source.set(leaf, unmasked(output), name)
-            return output + leaf
+    def hook(name: str, module: nn.Module, arguments: Any, output: Tensor) -> Tensor | None:
+        if source.leaf is not None:
+            return None
+        source.leaf = torch.zeros_like(output, requires_grad=True)
+        source.values, source.name = unmasked(output).detach(), name
+        return output + source.leaf
 
-        return hook
-
-    handles = [
-        module.register_forward_hook(add(name))
-        for name, module in model.named_modules()
-        if isinstance(module, nn.Embedding)
-    ]
-    try:
+    with ExitStack() as handles:
+        for name, module in model.named_modules():
+            if isinstance(module, nn.Embedding):
+                handles.enter_context(module.register_forward_hook(partial(hook, name)))
         yield source
-    finally:
-        for handle in handles:
-            handle.remove()
+    if source.leaf is None:
+        raise MeasureError(NO_EMBEDDING)

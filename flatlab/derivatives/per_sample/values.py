@@ -92,36 +92,6 @@ class Derivatives:
     findings: Findings
 
 
-def layers_of(
-    findings: Findings,
-    by_layer: Sequence[Sequence[Use]],
-    samples: int,
-    maps: Sequence[Mapping[str, Any]],
-    traces: Sequence[Tensor],
-    squares: Mapping[str, Mapping[str, Any]],
-) -> list[Layer]:
-    """The records of layers.
-
-    by_layer: the uses of each layer, in the order of `findings`.
-    maps: of J^l, the fields `x2`, `singular` and `scaled2`.
-    traces: `hessian_trace` of each.
-    squares: further fields, by name.
-    """
-    return [
-        Layer(
-            name=name,
-            module=uses[0].module,
-            hessian_trace=trace,
-            output_positions=uses[0].numbers // (samples * len(uses[0].module.weight)),
-            elsewhere=f"{name}.weight" in findings.generic,
-            input_shape=tuple(uses[0].x.shape[1:]),
-            **of_map,
-            **squares[name],
-        )
-        for name, uses, of_map, trace in zip(findings.layers, by_layer, maps, traces, strict=False)
-    ]
-
-
 def hessian_traces(
     loss: Loss | None, outputs: Tensor, jacobians: list[Tensor], grams: list[Tensor]
 ) -> list[Tensor]:
