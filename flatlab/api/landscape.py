@@ -25,7 +25,7 @@ from flatlab.derivatives.checks.isolation import check_mode, preserving_state
 from flatlab.inputs.arguments import documented, separated
 from flatlab.inputs.loss_forms import Function
 from flatlab.inputs.prepare import Ready, only
-from flatlab.measuring.evaluate import BATCH, UNITS, evaluate, ready_to_evaluate
+from flatlab.measuring.evaluate import ABOUT, BATCH, evaluate, ready_to_evaluate
 from flatlab.measuring.preflight import measure_family
 from flatlab.measuring.quantity import settings_of
 from flatlab.version import __version__
@@ -100,11 +100,11 @@ def landscape(
             directions, places = _between(ready.model, others)
         else:
             places = np.zeros((1, axes))
-            directions = (
-                _random(ready.model, axes, how.seed)
-                if along == "random"
-                else _eigenvectors(ready, axes, batch_norm, how.memory, progress)
-            )
+            if along == "random":
+                generator = torch.Generator().manual_seed(how.seed)
+                directions = [random_direction(ready.model, generator) for _ in range(axes)]
+            else:
+                directions = _eigenvectors(ready, axes, batch_norm, how.memory, progress)
         at = np.linspace(low, high, points)
         values = _on_grid(ready, size, directions, [at] * axes, batch_norm, progress)
     coordinates: dict[str, Any] = {axis: (axis, at, {"long_name": "share"}) for axis in AXES[:axes]}
@@ -118,10 +118,7 @@ def landscape(
         "directions": _named(along),
         "flatlab_version": __version__,
     }
-    variables = {
-        name: (AXES[:axes], array, dict(zip(("long_name", "units"), UNITS[name], strict=True)))
-        for name, array in values.items()
-    }
+    variables = {name: (AXES[:axes], array, ABOUT[name]) for name, array in values.items()}
     return xr.Dataset(variables, coordinates, about)
 
 
@@ -209,11 +206,6 @@ def _ready(model: nn.Module, *given: Any) -> Ready:
     with in_mode(model, "eval"):
         check_mode(model)
     return ready_to_evaluate(model, *given)
-
-
-def _random(model: nn.Module, axes: int, seed: int) -> list[State]:
-    generator = torch.Generator().manual_seed(seed)
-    return [random_direction(model, generator) for _ in range(axes)]
 
 
 def _eigenvectors(

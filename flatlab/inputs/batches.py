@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from flatlab.core.errors import MeasureError
-from flatlab.inputs.adapted import ATTENTION, Structure
+from flatlab.inputs.adapted import ATTENTION, Structure, by_name, of_each
 
 TARGETS = ("labels", "label", "targets", "target", "y")
 """Keys and attributes of a batch under which targets lie."""
@@ -182,18 +182,12 @@ def _joined(structures: Sequence[Structure]) -> Structure:
 
 def tensors_of(parts: Structure) -> list[Tensor]:
     """All tensors of a structure, in order."""
-    if isinstance(parts, Tensor):
-        return [parts]
-    return [*parts.values()] if isinstance(parts, dict) else [*parts]
+    return [*by_name(parts).values()]
 
 
 def of_samples(inputs: Structure, which: slice | Tensor) -> Structure:
     """The inputs of some samples.  which: a slice, or whether each is one of them."""
-    if isinstance(inputs, Tensor):
-        return inputs[which]
-    if isinstance(inputs, dict):
-        return {key: part[which] for key, part in inputs.items()}
-    return tuple(part[which] for part in inputs)
+    return of_each(lambda part: part[which], inputs)
 
 
 def _check_lengths(inputs: Structure) -> None:
