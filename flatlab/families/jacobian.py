@@ -39,7 +39,6 @@ BATCH = 1000
 LARGE = 1000
 """Outputs beyond which J J^T is there for one sample at a time, and nothing but J is computed."""
 ONLY_J = Wanted(parameters=False, layers=False)
-TOKENS = "embedded"
 
 SAMPLE, LAYER = ("sample",), ("layer",)
 QUANTITIES = {

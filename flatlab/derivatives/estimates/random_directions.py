@@ -8,7 +8,7 @@ its own. Source: Hutchinson (1990).
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,8 @@ from torch import Tensor, nn
 
 from flatlab.core.progress import ProgressBar
 from flatlab.derivatives.per_sample.forward_pass import ForwardPass, Record
-from flatlab.derivatives.per_sample.hooks import Use
 from flatlab.derivatives.per_sample.probe import Findings
-from flatlab.derivatives.per_sample.values import ParameterSquares, by_sample, squared_norm
+from flatlab.derivatives.per_sample.values import ParameterSquares, squared_norm
 
 ROUND = 30
 """Directions of a round, the fewest of an estimate."""
@@ -181,16 +180,11 @@ def _one(
             own = [use for use in record.into if use.name == name]
             scaled = [record.into[use][0] * use.x for use in own]
             result[name, "scaled2"] = sum(
-                (squared_norm(_rows(part, here)) for part in scaled), pulled.new_zeros(here)
+                (squared_norm(part.reshape(here, -1)) for part in scaled), pulled.new_zeros(here)
             )
             for key in ("weight2", "bias2", "gamma2"):
                 result[name, key] = squares.layers[name][key]
     return {key: value.double() for key, value in result.items()}, pulled
-
-
-def _rows(tensor: Tensor, samples: int) -> Tensor:
-    """(rows, ...) -> (samples, numbers)."""
-    return by_sample(tensor[None], samples)[:, 0]
 
 
 def _round(directions: list[tuple[Squares, Tensor]]) -> tuple[Squares, Tensor]:
@@ -210,9 +204,18 @@ def _batch(
     about = {}
     for name in findings.layers:
         uses = [use for use in graph.uses if use.name == name]
-        x2[name] = torch.stack([squared_norm(_rows(use.x, here)).double() for use in uses]).sum(0)
-        tied = sum(use.module.weight is uses[0].module.weight for use in graph.uses)
-        about[name] = _about(uses[0], tied, findings, here)
+        rows = [use.x.reshape(here, -1) for use in uses]
+        x2[name] = torch.stack([squared_norm(each).double() for each in rows]).sum(0)
+        weight = uses[0].module.weight
+        positions = uses[0].numbers // (here * len(weight))
+        about[name] = {
+            "name": name,
+            "module": uses[0].module,
+            "positions": positions * sum(use.module.weight is weight for use in graph.uses),
+            "output_positions": positions,
+            "elsewhere": f"{name}.weight" in findings.generic,
+            "input_shape": tuple(uses[0].x.shape[1:]),
+        }
     return DirectionalSquares(
         {key: torch.stack([each[key] for each in squares]) for key in squares[0]},
         torch.stack(products),
@@ -220,19 +223,6 @@ def _batch(
         x2,
         about,
     )
-
-
-def _about(use: Use, times: int, findings: Findings, samples: int) -> dict[str, Any]:
-    """times: that the weight is used."""
-    positions = use.numbers // (samples * len(use.module.weight))
-    return {
-        "name": use.name,
-        "module": use.module,
-        "positions": positions * times,
-        "output_positions": positions,
-        "elsewhere": f"{use.name}.weight" in findings.generic,
-        "input_shape": tuple(use.x.shape[1:]),
-    }
 
 
 def _joined(batches: list[DirectionalSquares]) -> DirectionalSquares:
@@ -249,12 +239,12 @@ def _joined(batches: list[DirectionalSquares]) -> DirectionalSquares:
 
 def with_more(before: DirectionalSquares, after: DirectionalSquares) -> DirectionalSquares:
     """The same samples with further rounds."""
-    return DirectionalSquares(
-        {key: torch.cat([value, after.squares[key]]) for key, value in before.squares.items()},
-        torch.cat([before.products, after.products]),
-        before.outputs,
-        before.x2,
-        before.about,
+    return replace(
+        before,
+        squares={
+            key: torch.cat([each, after.squares[key]]) for key, each in before.squares.items()
+        },
+        products=torch.cat([before.products, after.products]),
     )
 
 

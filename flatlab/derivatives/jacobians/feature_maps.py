@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from flatlab.core.errors import MeasureError, first_line, is_out_of_memory
-from flatlab.derivatives.per_sample.hooks import Use, recorded, rows_of_jacobian
+from flatlab.core.errors import is_out_of_memory
+from flatlab.derivatives.per_sample.hooks import Use, differentiable, recorded, rows_of_jacobian
 from flatlab.derivatives.per_sample.probe import leads_to, run
 
 
@@ -97,7 +97,7 @@ class FeatureMaps:
         reached = [k for k, each in enumerate(features) if each.requires_grad]
         duals = [torch.zeros_like(features[k], requires_grad=True) for k in reached]
         kept: dict[str, Any] = {"retain_graph": True, "materialize_grads": True}
-        try:
+        with differentiable():
             (pulled,) = torch.autograd.grad(
                 [features[k] for k in reached], x, duals, create_graph=True, materialize_grads=True
             )
@@ -105,12 +105,6 @@ class FeatureMaps:
                 torch.autograd.grad(pulled, duals, tangent.expand_as(x), **kept)
                 for tangent in tangents
             ]
-        except RuntimeError as error:
-            if is_out_of_memory(error):
-                raise
-            raise MeasureError(
-                f"autograd cannot differentiate the network: {first_line(error)}"
-            ) from error
         found = dict(zip(reached, zip(*rows, strict=True), strict=True))
         zeros = [each.detach().new_zeros(len(tangents), *each.shape) for each in features]
         return tuple(

@@ -24,7 +24,7 @@ from torch.nn.modules import module as of_all_modules
 
 from flatlab.core.errors import MIXES, MeasureError, first_line, is_out_of_memory
 from flatlab.derivatives.checks.isolation import is_finite
-from flatlab.derivatives.per_sample.hooks import Use, recorded
+from flatlab.derivatives.per_sample.hooks import Use, differentiable, recorded
 from flatlab.derivatives.per_sample.layers import MATRICES, RULED, base_of
 
 POINTWISE = (
@@ -197,10 +197,6 @@ def _two(inputs: Tensor) -> Tensor:
     return two.detach().clone().requires_grad_(inputs.is_floating_point())
 
 
-def _equal(first: Tensor, second: Tensor) -> bool:
-    return bool(torch.isclose(first, second, rtol=1e-5, atol=1e-6, equal_nan=True).all())
-
-
 def far_apart(alone: Tensor, in_batch: Tensor) -> bool:
     """Whether the outputs of a sample differ by more than rounding. What is not finite does not."""
     share = 1e-9 if alone.dtype == torch.float64 else 1e-3
@@ -233,14 +229,11 @@ def _check_samples(
     generator = torch.Generator().manual_seed(0)
     direction = torch.randn(outputs.shape[1], generator=generator).to(outputs)
     edges = [get_gradient_edge(leaf), *(use.out for use in uses)]
-    try:
+    with differentiable():
         (of_input, *first), (of_other, *second) = (
             torch.autograd.grad(row @ direction, edges, allow_unused=True, retain_graph=True)
             for row in outputs
         )
-    except RuntimeError as error:
-        why = first_line(error)
-        raise MeasureError(f"autograd cannot differentiate the network: {why}") from error
     if of_input is None or of_other is None:
         raise MeasureError(NOT_CONNECTED)
     mixed = torch.stack([of_input[1], of_other[0]])
@@ -286,7 +279,7 @@ def _follows_its_rule(use: Use) -> bool:
 def _same(expected: Tensor, actual: Any) -> bool:
     if not isinstance(actual, Tensor) or actual.shape != expected.shape:
         return False
-    return _equal(expected, actual)
+    return torch.allclose(expected, actual, rtol=1e-5, atol=1e-6, equal_nan=True)
 
 
 VIEWS = ("CloneBackward0", "ViewBackward0", "UnsafeViewBackward0")

@@ -16,7 +16,7 @@ from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
 from flatlab.derivatives.per_sample.memory import AFFORDABLE, limit
 from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.derivatives.per_sample.singular_values import CONDITION, exact_values, singular_values
-from flatlab.families.representations.estimates import Largest, estimates, largest
+from flatlab.families.representations.estimates import estimates, largest
 from flatlab.measuring.quantity import Settings
 
 ENOUGH = 1e-3
@@ -82,7 +82,7 @@ def exact_compression(
         "feature_volume_rank": torch.tensor(counts, dtype=torch.float64),
         "feature_samples_zero_jacobian": (found.squares == 0).double().sum(0),
         "feature_samples_rank_deficient": (~full).double().sum(0),
-        **_of_largest(Largest(found.largest, zero), inputs, lengths),
+        **_of_largest(found.largest, zero, inputs, lengths),
     }
     return Local(found.squares, zero, values)
 
@@ -117,19 +117,20 @@ def estimated_compression(
         "feature_samples_zero_jacobian": found.zero.double().sum(0),
         "head_share": found.share[0],
         "head_share_error": found.share[1],
-        **_of_largest(norms, inputs, lengths),
+        **_of_largest(*norms, inputs, lengths),
     }
     return Local(found.per_sample[0], found.per_sample[1], values, found.directions)
 
 
-def _of_largest(found: Largest, inputs: Tensor, lengths: Tensor) -> dict[str, Any]:
-    """Quantities of ||A^l||_2.  lengths: ||x^l||, (samples, layers)."""
-    norms = found.values
+def _of_largest(
+    norms: Tensor, residuals: Tensor, inputs: Tensor, lengths: Tensor
+) -> dict[str, Any]:
+    """Quantities of ||A^l||_2.  norms, residuals, lengths (||x^l||): (samples, layers)."""
     normalized = norms * (inputs.flatten(1).double().norm(dim=1)[:, None] / lengths)
     return {
         "feature_mls": norms.mean(0),
         "feature_mls_per_sample": norms,
-        "feature_mls_residual": found.residuals.mean(0),
+        "feature_mls_residual": residuals.mean(0),
         "normalized_feature_mls": torch.where(lengths > 0, normalized, torch.nan).nanmean(0),
         "feature_samples_zero": (lengths == 0).double().sum(0),
     }
