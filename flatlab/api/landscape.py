@@ -32,6 +32,10 @@ from flatlab.version import __version__
 
 AXES = ("first", "second")
 """The dimensions of a landscape."""
+DIRECTIONS = {
+    "random": "random, normalized by filters",
+    "eigenvectors": "eigenvectors of the largest eigenvalues of the Hessian",
+}
 MODES = ("eval", "train")
 State = dict[str, Tensor]
 """Real tensors of a state dictionary, parameters and buffers."""
@@ -115,7 +119,7 @@ def landscape(
         "title": f"{type(model).__name__} on {len(ready.samples.inputs)} samples",
         "along": along if isinstance(along, str) else "networks",
         "batch_norm": batch_norm,
-        "directions": _named(along),
+        "directions": DIRECTIONS.get(str(along), f"from the network to {len(others)} others"),
         "flatlab_version": __version__,
     }
     variables = {name: (AXES[:axes], array, ABOUT[name]) for name, array in values.items()}
@@ -182,7 +186,7 @@ def barriers(
 
 
 def _check(along: Any, axes: int, points: int, mode: str) -> None:
-    if isinstance(along, str) and along not in ("random", "eigenvectors"):
+    if isinstance(along, str) and along not in DIRECTIONS:
         raise MeasureError(f"along={along!r} is neither random nor eigenvectors nor networks")
     if not isinstance(along, str) and not all(isinstance(each, nn.Module) for each in along):
         raise MeasureError("along is random, eigenvectors, or a list of other networks")
@@ -192,14 +196,6 @@ def _check(along: Any, axes: int, points: int, mode: str) -> None:
         raise MeasureError(f"points={points}: an axis has at least 2")
     if mode not in MODES:
         raise MeasureError(f"batch_norm={mode!r} is unknown; known: {', '.join(MODES)}")
-
-
-def _named(along: Any) -> str:
-    if along == "random":
-        return "random, normalized by filters"
-    if along == "eigenvectors":
-        return "eigenvectors of the largest eigenvalues of the Hessian"
-    return f"from the network to {len(along)} others"
 
 
 def _ready(model: nn.Module, *given: Any) -> Ready:

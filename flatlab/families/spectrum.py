@@ -30,7 +30,6 @@ from flatlab.families.hessian import TYPICAL, UNITS, batches_of, counted
 from flatlab.inputs.loss_forms import OfPositions
 from flatlab.inputs.prepare import only
 from flatlab.losses import cross_entropy, half_mse, logistic
-from flatlab.losses._base import Loss
 from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings
 
 TOKENS = True
@@ -112,7 +111,8 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     options: Options = settings.options
     if not (options.largest or options.smallest or options.density_probes):
         raise MeasureError("spectrum: largest, smallest and density_probes are all 0")
-    if "fisher" in options.matrices and not _is_likelihood(settings.loss):
+    loss = settings.loss.base if isinstance(settings.loss, OfPositions) else settings.loss
+    if "fisher" in options.matrices and not isinstance(loss, LIKELIHOODS):
         raise MeasureError(
             "the loss is not a negative log-likelihood, so it has no Fisher matrix; measure "
             "gauss-newton, or empirical-fisher"
@@ -136,10 +136,6 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     if options.eigenvectors:
         _in_all_parameters(values, model, blocks)
     return Measured(values, _coordinates(list(blocks), options))
-
-
-def _is_likelihood(loss: Loss) -> bool:
-    return isinstance(loss.base if isinstance(loss, OfPositions) else loss, LIKELIHOODS)
 
 
 def _blocks(model: nn.Module, options: Options) -> dict[str, str | list[str] | None]:

@@ -14,6 +14,7 @@ from flatlab.inputs.adapted import ATTENTION, Structure, by_name, of_each
 TARGETS = ("labels", "label", "targets", "target", "y")
 """Keys and attributes of a batch under which targets lie."""
 _ARRAYS = (Tensor, np.ndarray)
+_NUMBERS = (*_ARRAYS, float, int)
 BATCH = 256
 """Samples that are read from a dataset at a time."""
 
@@ -43,7 +44,7 @@ def collected(
         inputs = tuple(tensor_of(part, "inputs") for part in inputs)
     elif isinstance(inputs, Mapping):
         inputs, targets = _from_mapping(inputs, targets)
-    elif isinstance(inputs, list) and all(map(_is_number_like, inputs)):
+    elif isinstance(inputs, list) and all(isinstance(part, _NUMBERS) for part in inputs):
         if targets is None and inputs and np.ndim(inputs[0]) > 1:
             raise MeasureError(
                 "a list of tensors without targets may be samples or batches; pass "
@@ -57,10 +58,6 @@ def collected(
     _check_lengths(inputs)
     targets = _one_tensor(targets, len(tensors_of(inputs)[0]))
     return of_samples(inputs, slice(limit)), targets if targets is None else targets[:limit]
-
-
-def _is_number_like(part: Any) -> bool:
-    return isinstance(part, Tensor | np.ndarray | float | int)
 
 
 def _batches(inputs: Any) -> Iterator[Any]:

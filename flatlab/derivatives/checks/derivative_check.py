@@ -349,13 +349,9 @@ def check_derivatives(
 ) -> DerivativeReport:
     """Compare the derivatives of a network with differences, on its first samples.
 
-    model: the network.
-    inputs: (samples, ...).
     targets: (samples, N) from N, of the loss; None: the loss is half the square of f.
-    loss: of a sample.
     kinds: of derivatives.
     mode: of batch norm, `train` or `eval`; None: as the network is, which must not mix samples.
-    progress: show a bar.
     known: what complete checks have found before, which is not asked again, and to which this adds.
 
     Nothing is checked where weights or outputs are not finite. Raises `MeasureError` where the
@@ -424,7 +420,9 @@ def _outputs(
     Raises `MeasureError` where they are no vectors, or drawn at random: two passes differ. Draws
     that are rare may hit neither; a pass that has moved a random generator is looked at more often.
     """
-    generators = _generators(x.device)
+    generators = [torch.default_generator]
+    if x.is_cuda:
+        generators.append(torch.cuda.default_generators[x.device.index or 0])
     before = [generator.get_state() for generator in generators]
     outputs = vectors(run(model, x), len(x))
     if not outputs.requires_grad:
@@ -440,9 +438,3 @@ def _outputs(
     _, operations = graph_of(outputs)
     finite = all(map(is_finite, (outputs, *model.parameters())))
     return outputs.detach() if finite else None, DerivativeReport(operations={*operations.values()})
-
-
-def _generators(device: torch.device) -> list[torch.Generator]:
-    """The default generators that a network on this device may draw from."""
-    graphics = [torch.cuda.default_generators[device.index or 0]] if device.type == "cuda" else []
-    return [torch.default_generator, *graphics]

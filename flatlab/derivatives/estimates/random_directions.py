@@ -88,7 +88,9 @@ def drawn(
                 break
             forecast.extend(steps * len(further))
             more = squares_along(model, inputs, findings, further, **how, tick=forecast.tick)
-            squares = with_more(squares, more)
+            sums = {k: torch.cat([v, more.squares[k]]) for k, v in squares.squares.items()}
+            products = torch.cat([squares.products, more.products])
+            squares = replace(squares, squares=sums, products=products)
     return squares
 
 
@@ -127,7 +129,6 @@ def squares_along(
 ) -> DirectionalSquares:
     """Some rounds of directions: a forward pass of each batch, a backward pass for each direction.
 
-    findings: of `checked_findings`.
     rounds: their numbers, which determine the directions.
     adaptive: also the sums weighted by theta^2.
     tick: called with the samples of each backward pass.
@@ -234,17 +235,6 @@ def _joined(batches: list[DirectionalSquares]) -> DirectionalSquares:
         torch.cat([b.outputs for b in batches]),
         {name: torch.cat([b.x2[name] for b in batches]) for name in first.x2},
         first.about,
-    )
-
-
-def with_more(before: DirectionalSquares, after: DirectionalSquares) -> DirectionalSquares:
-    """The same samples with further rounds."""
-    return replace(
-        before,
-        squares={
-            key: torch.cat([each, after.squares[key]]) for key, each in before.squares.items()
-        },
-        products=torch.cat([before.products, after.products]),
     )
 
 

@@ -16,7 +16,7 @@ from flatlab.derivatives.per_sample.layers import (
     weight_squares,
 )
 from flatlab.derivatives.per_sample.probe import Findings
-from flatlab.derivatives.per_sample.singular_values import safe_svdvals
+from flatlab.derivatives.per_sample.singular_values import of_finite
 from flatlab.losses._base import Loss
 
 
@@ -246,6 +246,6 @@ def _smallest(u: Tensor) -> Tensor:
     width, positions = u.shape[2:]
     if positions > width:
         return u.new_zeros(len(u))
-    values = safe_svdvals(u.double())
+    values = of_finite(u.double(), torch.linalg.svdvals)
     independent = values[..., -1] > positions * torch.finfo(u.dtype).eps * values[..., 0]
     return torch.where(independent, values[..., -1].square(), 0.0).amin(1)

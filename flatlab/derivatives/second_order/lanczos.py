@@ -308,12 +308,10 @@ class Quadrature:
 
     nodes: (probes, steps); where a space was exhausted, what is left has weight 0.
     weights: (probes, steps), of sum one.
-    products: how many were computed.
     """
 
     nodes: np.ndarray
     weights: np.ndarray
-    products: int
 
 
 def quadrature(
@@ -330,7 +328,7 @@ def quadrature(
     """
     generator = torch.Generator().manual_seed(seed)
     steps = min(steps, len(like))
-    nodes, weights, products = np.zeros((probes, steps)), np.zeros((probes, steps)), 0
+    nodes, weights = np.zeros((2, probes, steps))
     for probe in range(probes):
         signs = 2.0 * torch.randint(2, like.shape, generator=generator) - 1
         space = Space(product, signs.to(like))
@@ -338,14 +336,13 @@ def quadrature(
             if not space.expand():
                 nodes[probe] = np.nan
                 break
-        products += space.products
         if np.isnan(nodes[probe]).any():
             continue
         values, coordinates, _ = space.ritz()
         nodes[probe] = values[-1]
         nodes[probe, : len(values)] = values
         weights[probe, : len(values)] = coordinates[0] ** 2
-    return Quadrature(nodes, weights, products)
+    return Quadrature(nodes, weights)
 
 
 def density(

@@ -214,7 +214,7 @@ def piecewise_linear(outputs: Tensor, start: GradientEdge | None = None) -> bool
             continue
         kind = _kind(node)
         read = [each for each, _ in node.next_functions if each is not None]
-        signals = [each for each in read if each is end or not _of_parameter(each)]
+        signals = [each for each in read if each is end or not _is_leaf(_leaf(each))]
         if kind not in ADDITIVE and (kind not in MAPS or len(signals) > 1):
             return False
         if getattr(node, "_saved_training", False):  # statistics of the batch
@@ -235,11 +235,6 @@ def _kind(node: Node) -> str:
 
 def _is_leaf(node: Node) -> bool:
     return hasattr(node, "variable")
-
-
-def _of_parameter(node: Node) -> bool:
-    """Whether nothing but views lies between an operation and a leaf."""
-    return _is_leaf(_leaf(node))
 
 
 def _leaf(node: Node) -> Node:

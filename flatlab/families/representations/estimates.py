@@ -213,7 +213,7 @@ def _dimensions(gram: Tensor) -> Tensor:
     return ratios.nanmean(0)  # without the samples where A^l is zero
 
 
-def largest(
+def largest_values(
     maps: FeatureMaps,
     inputs: Tensor,
     starts: Sequence[Tensor],
