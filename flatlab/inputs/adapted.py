@@ -161,10 +161,6 @@ class Outputs:
         """Outputs for each position, where samples have positions; otherwise 0."""
         return 0 if len(self.shape) < 2 else self.shape[0 if self.second else -1]
 
-    @property
-    def positions(self) -> tuple[int, ...]:
-        return self.shape[1:] if self.second else self.shape[:-1]
-
     def meant(self, raw: Any) -> Tensor:
         """The output that is meant, of what the network returns."""
         part: Tensor = raw if self.key is None else _part(raw, self.key)
@@ -178,7 +174,7 @@ class Outputs:
         """Outputs (samples, ...) as the network returns them, from `flat` ones."""
         if not self.second:
             return flat.reshape(len(flat), *self.shape)
-        return flat.reshape(len(flat), *self.positions, self.classes).movedim(-1, 1)
+        return flat.reshape(len(flat), *self.shape[1:], self.classes).movedim(-1, 1)
 
 
 def outputs_of(

@@ -193,13 +193,9 @@ def _of_function(
         few = (counts - counts.mean()).abs().argsort(descending=True)[:4]
     total, values = _tried(loss, model, samples, outputs, targets, few, elsewhere)
     mean, together = sum(values) / len(values), sum(values)
-    kinds: dict[str, tuple[float, bool, Any]] = {
-        "the mean": (mean, False, None),
-        "the sum": (together, True, None),
-    }
-    for name, first in (("the mean over positions", 0), ("that behind the first", 1)):
-        if counts is None:
-            break
+    kinds: list[tuple[float, bool, Any]] = [(mean, False, None), (together, True, None)]
+    # the mean over all positions, or over those behind the first
+    for first in () if counts is None else (0, 1):
 
         def counted(targets: Tensor, first: int = first) -> Tensor:
             return (targets[:, first:] != ignore_index).flatten(1).sum(1).double()
@@ -208,8 +204,8 @@ def _of_function(
         share = (each[few] / each[few].sum()).tolist()
         by_position = sum(part * value for part, value in zip(share, values, strict=True))
         average = each.mean()
-        kinds[name] = (by_position, False, lambda y, f=counted, a=average: f(y) / a)
-    for value, summed, each in kinds.values():
+        kinds.append((by_position, False, lambda y, f=counted, a=average: f(y) / a))
+    for value, summed, each in kinds:
         if abs(total - value) <= 1e-4 * max(abs(value), 1e-6):
             function = OfFunction(loss, integers, summed, outputs.natural, each, outputs.classes)
             return function, replace(samples, targets=targets)

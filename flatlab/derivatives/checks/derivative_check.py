@@ -14,6 +14,7 @@ its parameters.
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -282,16 +283,13 @@ def culprit_of(model: nn.Module, x: Tensor, order: int) -> str:
         return ""  # these take no hooks
     seen: dict[str, Tensor] = {}
 
-    def keep(name: str) -> Callable[..., None]:
-        def hook(module: nn.Module, arguments: tuple[Any, ...]) -> None:
-            if len(arguments) == 1 and isinstance(arguments[0], Tensor):
-                seen.setdefault(name, arguments[0].detach().clone())
+    def keep(name: str, module: nn.Module, arguments: tuple[Any, ...]) -> None:
+        if len(arguments) == 1 and isinstance(arguments[0], Tensor):
+            seen.setdefault(name, arguments[0].detach().clone())
 
-        return hook
-
-    with ExitStack() as stack:
+    with ExitStack() as handles:
         for name, module in model.named_modules():
-            stack.callback(module.register_forward_pre_hook(keep(name)).remove)
+            handles.enter_context(module.register_forward_pre_hook(partial(keep, name)))
         run(model, x)
     for name in sorted(seen, key=lambda name: -name.count(".") - bool(name)):
         module = model.get_submodule(name)

@@ -85,11 +85,9 @@ def estimates(
         forecast.extend((wanted - 1) * len(inputs))
         further = range(1, wanted)
         blocks += [_block(maps, inputs, head, seed, n, size, forecast) for n in further]
+    names = ("squares", "dimensions", "share", "per_sample")
     return Estimates(
-        squares=_mean([block.squares for block in blocks]),
-        dimensions=_mean([block.dimensions for block in blocks]),
-        share=_mean([block.share for block in blocks]),
-        per_sample=_mean([block.per_sample for block in blocks]),
+        **{name: _mean([getattr(block, name) for block in blocks]) for name in names},
         zero=torch.stack([block.zero for block in blocks]).all(0),
         starts=blocks[0].starts,
         directions=BLOCK * len(blocks),
