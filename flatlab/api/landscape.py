@@ -245,13 +245,15 @@ def _on_grid(
     progress: bool,
 ) -> dict[str, np.ndarray]:
     """Loss and accuracy at all points: (points) or (points, points).  size: samples at a time."""
-    moved, shape = Moved(ready.model, directions), tuple(map(len, axes))
+    precision = next(p.dtype for p in ready.model.parameters() if p.is_floating_point())
+    network = copy_in(ready.model, precision)
+    origin = {name: tensor.clone() for name, tensor in state_of(network).items()}
     values: dict[str, list[float]] = {}
-    grid = list(itertools.product(*axes))
+    grid, shape = list(itertools.product(*axes)), tuple(map(len, axes))
     batches = -(-len(ready.samples.inputs) // size)
     with ProgressBar("landscape", len(grid) * batches, progress) as forecast:
         for point in grid:
-            network = moved.at(point)
+            move(network, origin, directions, point)
             with in_mode(network, mode):
                 for name, value in evaluate(ready, size, network, forecast.tick).items():
                     values.setdefault(name, []).append(value)
@@ -310,26 +312,13 @@ def inner(first: State, second: State, model: nn.Module) -> float:
     return sum(float((first[name].double() * second[name].double()).sum()) for name in names)
 
 
-class Moved:
-    """A copy of a network that stands at points of a line or plane through it.
-
-    model: the network, at the origin.
-    directions: one or two.
-    """
-
-    def __init__(self, model: nn.Module, directions: Sequence[State]) -> None:
-        first = next(p.dtype for p in model.parameters() if p.is_floating_point())
-        self.model, self.directions = copy_in(model, first), directions
-        self.origin = {name: tensor.clone() for name, tensor in state_of(self.model).items()}
-
-    @torch.no_grad()
-    def at(self, point: Sequence[float]) -> nn.Module:
-        """The network at a point.  point: the coordinates along the directions."""
-        for name, tensor in state_of(self.model).items():
-            moved = self.origin[name].clone()
-            for share, direction in zip(point, self.directions, strict=True):
-                if name in direction:
-                    moved += share * direction[name]
-            # beyond the networks a line leads to variances below 0
-            tensor.copy_(moved.clamp(min=0) if name.endswith("running_var") else moved)
-        return self.model
+@torch.no_grad()
+def move(model: nn.Module, origin: State, directions: Sequence[State], point: Any) -> None:
+    """Put a network at a point of a line or plane.  point: its coordinates along the directions."""
+    for name, tensor in state_of(model).items():
+        moved = origin[name].clone()
+        for share, direction in zip(point, directions, strict=True):
+            if name in direction:
+                moved += share * direction[name]
+        # beyond the networks a line leads to variances below 0
+        tensor.copy_(moved.clamp(min=0) if name.endswith("running_var") else moved)

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 import xarray as xr
 from msgspec.structs import asdict, replace
-from safetensors import safe_open
 from torch import Tensor, nn
 
 from flatlab.api.measure import measure
@@ -60,7 +59,10 @@ def _from_data(options: Namespace) -> Found:
     part = parts[options.split]
     count = min(options.arguments.samples or len(part), len(part))
     chosen = part.subset(count, options.sample_seed)
-    network, place = _loaded(options, chosen.inputs, options.outputs or _outputs(parts))
+    outputs = options.outputs or _outputs(parts)
+    network = _network(options.model, chosen.inputs, outputs, dict(options.network))
+    state, place = _state(options.weights, options.run, options.checkpoint)
+    network = _fitted(network, state, options.weights, options.model).eval()
     data = Path(options.data).name
     about = {
         "title": f"{options.model} on {count} {options.split} samples of {data}",
@@ -79,15 +81,6 @@ def _outputs(parts: Mapping[str, SampleSet]) -> int:
     if known and (known[0].is_floating_point() or known[0][0].numel() > 1):
         return known[0][0].numel()
     return 1 + max((int(targets.max()) for targets in known), default=0)
-
-
-def _loaded(
-    options: Namespace, inputs: Structure, outputs: int
-) -> tuple[nn.Module, dict[str, Any]]:
-    """The network with the weights of its file, and which one of a pack it is."""
-    network = _network(options.model, inputs, outputs, dict(options.network))
-    state, place = _state(options.weights, options.run, options.checkpoint)
-    return _fitted(network, state, options.weights, options.model).eval(), place
 
 
 def _fitted(network: nn.Module, state: Mapping[str, Tensor], weights: Path, name: str) -> nn.Module:
@@ -142,7 +135,7 @@ def _state(
     run, checkpoint: which network of a pack; by default its only run and its last checkpoint.
     """
     state = load_state(path)
-    if not _is_pack(path):
+    if not store.hash_of(path):  # it is none of this project's
         if (run, checkpoint) != (None, None):
             raise MeasureError(f"{path} holds one network; leave out --run and --checkpoint")
         return state, {}
@@ -163,10 +156,3 @@ def _check_has(path: Path, kind: str, chosen: Any, known: Sequence[Any]) -> None
     if chosen not in known:
         names = ", ".join(map(str, known))
         raise MeasureError(f"{path} has no {kind} {chosen!r}; it has {names}")
-
-
-def _is_pack(path: Path) -> bool:
-    if path.suffix != ".safetensors":
-        return False
-    with safe_open(path, "pt") as file:
-        return "flatlab" in (file.metadata() or {})

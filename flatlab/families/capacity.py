@@ -45,7 +45,7 @@ def petzka(
 NORMS = {
     "squared_norm": petzka("sum of the squares of all parameters but biases", "parameter^2"),
     "squared_norm_per_layer": petzka("||W_l||_F^2", "parameter^2", LAYER, label="squared norm"),
-    "spectral_norm_per_layer": Quantity("||W_l||_2", "parameter", "", LAYER),
+    "spectral_norm_per_layer": Quantity("||W_l||_2", "parameter", dims=LAYER),
     "log_spectral_product": jiang(
         "ln of the product of ||W_l||_2^2", "prod-of-spec", label="spectral product"
     ),
@@ -108,8 +108,8 @@ PAC_BAYES = {
     "pac_bayes_flatness": Quantity(
         "1 / sigma^2", "1/parameter^2", "jiang2019 pacbayes-flatness", label="PAC-Bayes flatness"
     ),
-    "pac_bayes_drop": Quantity("mean loss of accuracy at sigma, a fraction", "1", ""),
-    "pac_bayes_converged": Quantity("whether that is within 0.01 of 0.1", "1", ""),
+    "pac_bayes_drop": Quantity("mean loss of accuracy at sigma, a fraction"),
+    "pac_bayes_converged": Quantity("whether that is within 0.01 of 0.1"),
 }
 QUANTITIES = NORMS | DISTANCES | PATHS | MARGINS | FUNCTION | PAC_BAYES
 

@@ -71,17 +71,17 @@ QUANTITIES = {
         "target/input",
         "macdonald2023 Eq. 11",
     ),
-    "pairs_below": Quantity("pairs with |F(x1) - F(x2)| < |y1 - y2| - e1 - e2", "1", ""),
+    "pairs_below": Quantity("pairs with |F(x1) - F(x2)| < |y1 - y2| - e1 - e2"),
     "segment_norm": Quantity(
         "max of the Jacobian norm of F on the segment of the pair with the largest bound",
         "target/input",
         "macdonald2023 Sec. 5",
     ),
-    "segments_below": Quantity("segments on which it stays below the pair's bound", "1", ""),
+    "segments_below": Quantity("segments on which it stays below the pair's bound"),
 }
 ERRORS = {
     "norm_residual": Quantity(
-        "largest relative residual |J v - sigma u| / sigma of an iteration for ||J||_2", "1", ""
+        "largest relative residual |J v - sigma u| / sigma of an iteration for ||J||_2"
     )
 }
 """What is beside the quantities where no J is formed."""

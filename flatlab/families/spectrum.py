@@ -43,25 +43,25 @@ WHERE = ("block", "matrix")
 LARGEST, SMALLEST, DENSITY = (*WHERE, "rank"), (*WHERE, "rank_from_below"), (*WHERE, "point")
 SLQ = "Ubaru, Chen and Saad (2017)"
 QUANTITIES = {
-    "largest_eigenvalue": Quantity("largest eigenvalues, descending", UNITS, "", LARGEST),
-    "largest_residual": Quantity("|A v - lambda v| of these, |v| = 1", UNITS, "", LARGEST),
-    "largest_converged": Quantity("whether these residuals are small enough", "1", "", LARGEST),
-    "largest_eigenvector": Quantity("v of these", "1", "", (*LARGEST, "parameter")),
-    "smallest_eigenvalue": Quantity("smallest eigenvalues, ascending", UNITS, "", SMALLEST),
-    "smallest_residual": Quantity("|A v - lambda v| of these, |v| = 1", UNITS, "", SMALLEST),
-    "smallest_converged": Quantity("whether these residuals are small enough", "1", "", SMALLEST),
-    "smallest_eigenvector": Quantity("v of these", "1", "", (*SMALLEST, "parameter")),
-    "eigenvalue_products": Quantity("products for the eigenvalues", "1", "", WHERE),
-    "density_at": Quantity("eigenvalues where the density is taken", UNITS, "", DENSITY),
+    "largest_eigenvalue": Quantity("largest eigenvalues, descending", UNITS, dims=LARGEST),
+    "largest_residual": Quantity("|A v - lambda v| of these, |v| = 1", UNITS, dims=LARGEST),
+    "largest_converged": Quantity("whether these residuals are small enough", dims=LARGEST),
+    "largest_eigenvector": Quantity("v of these", dims=(*LARGEST, "parameter")),
+    "smallest_eigenvalue": Quantity("smallest eigenvalues, ascending", UNITS, dims=SMALLEST),
+    "smallest_residual": Quantity("|A v - lambda v| of these, |v| = 1", UNITS, dims=SMALLEST),
+    "smallest_converged": Quantity("whether these residuals are small enough", dims=SMALLEST),
+    "smallest_eigenvector": Quantity("v of these", dims=(*SMALLEST, "parameter")),
+    "eigenvalue_products": Quantity("products for the eigenvalues", dims=WHERE),
+    "density_at": Quantity("eigenvalues where the density is taken", UNITS, dims=DENSITY),
     "spectral_density": Quantity(
         "density of the eigenvalues, smoothed by a Gaussian", f"1/({UNITS})", SLQ, DENSITY
     ),
     "spectral_density_error": Quantity(
-        "standard error of it over the random starts", f"1/({UNITS})", "", DENSITY
+        "standard error of it over the random starts", f"1/({UNITS})", dims=DENSITY
     ),
-    "density_width": Quantity("standard deviation of this Gaussian", UNITS, "", WHERE),
-    "spectral_trace": Quantity("trace, from the same starts", UNITS, "", WHERE),
-    "spectral_trace_error": Quantity("standard error of it over the starts", UNITS, "", WHERE),
+    "density_width": Quantity("standard deviation of this Gaussian", UNITS, dims=WHERE),
+    "spectral_trace": Quantity("trace, from the same starts", UNITS, dims=WHERE),
+    "spectral_trace_error": Quantity("standard error of it over the starts", UNITS, dims=WHERE),
 }
 
 

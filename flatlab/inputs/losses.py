@@ -1,6 +1,6 @@
 """The loss of a measurement: by its name, with options and class weights, or a function."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -243,7 +243,8 @@ def _tried(
         raise MeasureError("the loss must return one number for a batch of outputs and targets")
     uses = graph_of(whole)[0] if whole.requires_grad else {}
     if (whole.requires_grad and uses.keys() - {id(flat)}) or not torch.allclose(whole, later, 1e-5):
-        named = {id(p): name for m in (model, loss) for name, p in _parameters(m)}
+        modules = [each for each in (model, loss) if isinstance(each, nn.Module)]
+        named = {id(p): name for each in modules for name, p in each.named_parameters()}
         of = next((f", of {named[key]!r}" for key in uses if key in named), "")
         raise MeasureError(
             f"the loss is a function of more than outputs and targets{of}: leave penalties and "
@@ -256,10 +257,6 @@ def _tried(
             "where it shifts labels itself, shift them before, and take a loss that does not"
         )
     return whole.item(), [value.item() for value in values]
-
-
-def _parameters(module: Any) -> Iterable[tuple[str, Tensor]]:
-    return module.named_parameters() if isinstance(module, nn.Module) else ()
 
 
 def _otherwise(flat: Tensor, samples: SampleSet, few: Tensor) -> Tensor:

@@ -233,7 +233,7 @@ def _quantities(settings: Mapping[str, Any]) -> dict[str, Quantity]:
     families = [quantities_of(imported("metrics", name)) for name in settings["families"]]
     quantities = {name: quantity for family in families for name, quantity in family.items()}
     for name in ACCURACIES:
-        quantities.setdefault(name, Quantity(name.replace("_", " "), "%", ""))
+        quantities.setdefault(name, Quantity(name.replace("_", " "), "%"))
     return {name: each for name, each in quantities.items() if "sample" not in each.dims}
 
 

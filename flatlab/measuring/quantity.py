@@ -32,15 +32,15 @@ class Quantity:
 
     long_name: its definition, in a phrase.
     units: its units; "1" for numbers without any.
-    source: where a paper defines it.
+    source: where a paper defines it, if one does.
     dims: the dimensions of its values for one network and one sample set: `sample`, `layer`, or
         others that its family names.
     label: what figures call it, without units; its key in words if empty.
     """
 
     long_name: str
-    units: str
-    source: str
+    units: str = "1"
+    source: str = ""
     dims: tuple[str, ...] = ()
     label: str = ""
 

@@ -110,7 +110,7 @@ def derivatives(
 def _of_record(model: nn.Module, record: Record, findings: Findings, wanted: Wanted) -> Derivatives:
     samples = len(record.inputs)
     kinds = wanted.adaptive, wanted.corrected
-    rest = None if wanted.parameters else {}
+    rest: dict[str, Tensor] | None = None if wanted.parameters else {}
     squares = ParameterSquares(model, record.inputs, findings, record.out, *kinds, rest)
     into = {use: by_sample(row, samples) for use, row in record.into.items()}
     names = findings.layers if wanted.layers else []

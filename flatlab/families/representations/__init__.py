@@ -35,38 +35,34 @@ SENSITIVITY = "layer input/input"
 PAPYAN = "papyan2020"
 NO_ERROR = "0 where it is exact"
 
-LOCAL = {
+QUANTITIES = {
     "feature_sensitivity": Quantity(
         "mean ||A^l||_F^2", f"({SENSITIVITY})^2", "chen2026 Sec. 3.5", LAYER
     ),
     "feature_sensitivity_error": Quantity(
         f"standard error of feature_sensitivity over random directions; {NO_ERROR}",
         f"({SENSITIVITY})^2",
-        "",
-        LAYER,
+        dims=LAYER,
     ),
-    "feature_sensitivity_per_sample": Quantity("||A^l||_F^2", f"({SENSITIVITY})^2", "", BOTH),
+    "feature_sensitivity_per_sample": Quantity("||A^l||_F^2", f"({SENSITIVITY})^2", dims=BOTH),
     "feature_mls": Quantity(
         "mean ||A^l||_2; where it is estimated, a lower bound",
         SENSITIVITY,
         "chen2026 Def. 3.7 for x^l",
         LAYER,
     ),
-    "feature_mls_per_sample": Quantity("||A^l||_2", SENSITIVITY, "", BOTH),
+    "feature_mls_per_sample": Quantity("||A^l||_2", SENSITIVITY, dims=BOTH),
     "feature_mls_residual": Quantity(
-        f"mean ||A^l v - sigma u|| / sigma of the singular vectors found; {NO_ERROR}",
-        "1",
-        "",
-        LAYER,
+        f"mean ||A^l v - sigma u|| / sigma of the singular vectors found; {NO_ERROR}", dims=LAYER
     ),
     "normalized_feature_mls": Quantity(
-        "mean ||A^l||_2 ||x|| / ||x^l||, over samples with x^l other than zero", "1", "", LAYER
+        "mean ||A^l||_2 ||x|| / ||x^l||, over samples with x^l other than zero", dims=LAYER
     ),
     "feature_dimension": Quantity(
         "mean participation ratio of A^l A^l^T", "1", "chen2026 Def. 3.11 for x^l", LAYER
     ),
     "feature_dimension_error": Quantity(
-        f"standard error of feature_dimension over random directions; {NO_ERROR}", "1", "", LAYER
+        f"standard error of feature_dimension over random directions; {NO_ERROR}", dims=LAYER
     ),
     "feature_log_volume": Quantity(
         "mean of the sum of ln sigma_j(A^l) over the k largest",
@@ -74,18 +70,16 @@ LOCAL = {
         "chen2026 Eq. 7 for x^l",
         LAYER,
     ),
-    "feature_volume_rank": Quantity("k of feature_log_volume", "1", "", LAYER),
+    "feature_volume_rank": Quantity("k of feature_log_volume", dims=LAYER),
     "feature_samples_zero": Quantity(
-        "samples left out of normalized_feature_mls: x^l = 0", "1", "", LAYER
+        "samples left out of normalized_feature_mls: x^l = 0", dims=LAYER
     ),
     "feature_samples_zero_jacobian": Quantity(
-        "samples left out of feature_dimension: A^l = 0", "1", "", LAYER
+        "samples left out of feature_dimension: A^l = 0", dims=LAYER
     ),
     "feature_samples_rank_deficient": Quantity(
-        "samples left out of feature_log_volume: A^l has a rank below k", "1", "", LAYER
+        "samples left out of feature_log_volume: A^l has a rank below k", dims=LAYER
     ),
-}
-BOUNDS = {
     "representation_bound": chen2026(
         "median over the samples of ||W_1||_2 ||df/dW_1||_F / (sigma_min(J^l) ||x||), a bound of "
         "||A^l||_F; NaN where x^l is no cut",
@@ -97,17 +91,12 @@ BOUNDS = {
         "||W_1||_2 ||df/dW_1||_F / (sigma_min(J^l) ||x||)", SENSITIVITY, "Eq. 23, corrected", BOTH
     ),
     "representation_bound_infinite": Quantity(
-        "samples where that bound is infinite: J^l has not full column rank, or x = 0",
-        "1",
-        "",
-        LAYER,
+        "samples where that bound is infinite: J^l has not full column rank, or x = 0", dims=LAYER
     ),
     "representation_violations": Quantity(
         "samples with ||A^l||_F above that bound; none where weights of layer 1 are not shared; "
         "where ||A^l||_F is estimated, above it by three standard errors",
-        "1",
-        "",
-        LAYER,
+        dims=LAYER,
     ),
     "penultimate_bound": chen2026(
         "mean of ||W_1||_2 ||df/dW_1||_F / (sigma_min(W_L) ||x||), a bound of mean ||A^L||_F; "
@@ -130,27 +119,21 @@ BOUNDS = {
         "from chen2026 Eq. 21",
     ),
     "head_bound_per_sample": Quantity(
-        "||W_1||_2 ||df/dW_1||_F / (sigma+ ||x||)", SENSITIVITY, "", SAMPLE
+        "||W_1||_2 ||df/dW_1||_F / (sigma+ ||x||)", SENSITIVITY, dims=SAMPLE
     ),
     "head_frobenius": Quantity(
-        "mean ||P A^L||_F, P the projection onto the row space of W_L", SENSITIVITY, ""
+        "mean ||P A^L||_F, P the projection onto the row space of W_L", SENSITIVITY
     ),
-    "head_frobenius_per_sample": Quantity("||P A^L||_F", SENSITIVITY, "", SAMPLE),
+    "head_frobenius_per_sample": Quantity("||P A^L||_F", SENSITIVITY, dims=SAMPLE),
     "head_share": Quantity(
-        "mean ||P A^L||_F^2 / ||A^L||_F^2, what of the features' sensitivity the outputs see",
-        "1",
-        "",
+        "mean ||P A^L||_F^2 / ||A^L||_F^2, what of the features' sensitivity the outputs see"
     ),
     "head_share_error": Quantity(
-        f"standard error of head_share over random directions; {NO_ERROR}", "1", ""
+        f"standard error of head_share over random directions; {NO_ERROR}"
     ),
     "head_violations": Quantity(
-        "samples with ||P A^L||_F above their bound; none where weights of layer 1 are not shared",
-        "1",
-        "",
+        "samples with ||P A^L||_F above their bound; none where weights of layer 1 are not shared"
     ),
-}
-OF_CLASSES = {
     "collapse_within": Quantity(
         "Tr(Sigma_W Sigma_B^+) / K of K classes; NaN where their means are too few or alike",
         "1",
@@ -171,7 +154,6 @@ OF_CLASSES = {
         LAYER,
     ),
 }
-QUANTITIES = {**LOCAL, **BOUNDS, **OF_CLASSES}
 
 CHECKS = ("gradient", "inputs")
 

@@ -102,7 +102,7 @@ def estimated_compression(
     known = torch.tensor([[float(inputs[0].numel())], [0.0]], device=inputs.device).double()
     dimensions = torch.where(own, known, found.dimensions)  # A^l = 1
     squares = torch.where(own, known, found.squares)
-    norms = largest_values(maps, inputs, found.starts, accuracy, settings.progress)
+    norms, residuals = largest_values(maps, inputs, found.starts, accuracy, settings.progress)
     values = {
         "feature_sensitivity": squares[0],
         "feature_sensitivity_error": squares[1],
@@ -112,7 +112,7 @@ def estimated_compression(
         "feature_samples_zero_jacobian": found.zero.double().sum(0),
         "head_share": found.share[0],
         "head_share_error": found.share[1],
-        **_of_largest(*norms, inputs, lengths),
+        **_of_largest(norms, residuals, inputs, lengths),
     }
     return Local(found.per_sample[0], found.per_sample[1], values, found.directions)
 

@@ -40,14 +40,12 @@ QUANTITIES = {
         "mean over batches of the average or largest L(theta + d) - L(theta)", "loss", SOURCE, DIMS
     ),
     "sharpness_at_radius_error": Quantity(
-        "standard error of an average case over draws, for these batches", "loss", "", DIMS
+        "standard error of an average case over draws, for these batches", "loss", dims=DIMS
     ),
     "sharpness_radius": Quantity(
         "rho, of d or of d / |theta|", "parameter, or 1", "andriushchenko2023 Tables 3, 4", DIMS
     ),
-    "sharpness_settled": Quantity(
-        "share of a worst case that half of the steps reach", "1", "", DIMS
-    ),
+    "sharpness_settled": Quantity("share of a worst case that half of the steps reach", dims=DIMS),
 }
 
 SMALLEST_RADII = {
