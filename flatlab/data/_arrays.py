@@ -20,7 +20,6 @@ COUNTS = ("index", "id", "row")
 PARTS = ("train", "test")
 VALIDATION = ("val", "valid", "validation")
 """Parts that are left out."""
-RESIZED = "--resize is of images in a folder or an archive; other samples are taken as they are"
 
 Inputs = np.ndarray | dict[str, np.ndarray]
 """(samples, ...), or several under the names of the network's arguments."""

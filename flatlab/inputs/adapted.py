@@ -110,14 +110,15 @@ class Layout:
         x: packed.  values: x itself, or the embeddings of tokens, (samples, ...).
         """
         attended = self.unpacked(x)[1][ATTENTION] != 0 if self.padding else None
+
+        def without_padding(part: Tensor) -> Tensor:
+            if attended is None or part.shape[:2] != attended.shape:
+                return part
+            return part * attended.view(*attended.shape, *[1] * (part.ndim - 2))
+
         if values.shape != x.shape:  # embeddings
-            fits = attended is not None and values.shape[:2] == attended.shape
-            return values * attended[..., None] if fits and attended is not None else values
-        parts = []
-        for part in self._split(values):
-            if attended is not None and part.shape[:2] == attended.shape:
-                part = part * attended.view(*attended.shape, *[1] * (part.ndim - 2))
-            parts.append(part.flatten(1))
+            return without_padding(values)
+        parts = [without_padding(part).flatten(1) for part in self._split(values)]
         whole = torch.cat(parts, 1)[:, : x.shape[1] - self.masks]
         return torch.cat([whole, torch.zeros_like(x[:, whole.shape[1] :])], 1)
 

@@ -136,48 +136,8 @@ def loss_for(
     ignore_index: the class of positions that do not count.
     elsewhere: calls the user's network on other samples.
     """
-    if not isinstance(loss, Loss):
-        return _of_function(loss, model, samples, outputs, ignore_index, elsewhere)
-    if isinstance(loss, Weighted):
-        loss = _of_mean_weight(loss, samples, outputs.classes)
-    if not outputs.classes:
-        return loss, samples
-    count = None if samples.kept is None else float(samples.kept.sum()) / len(samples.kept)
-    return OfPositions(loss, outputs.classes, count), samples
-
-
-def _of_mean_weight(loss: Weighted, samples: SampleSet, classes: int) -> Weighted:
-    """The weighted cross-entropy, divided by the mean weight of these samples."""
-    weights = loss.weights.to(samples.inputs.device)
-    if samples.labels is not None:
-        if (largest := int(samples.labels.max())) >= len(weights):
-            raise MeasureError(
-                f"label {largest} has no weight: there are {len(weights)} class_weights"
-            )
-        mean = weights[samples.labels].mean()
-    elif samples.targets is None:
-        raise MeasureError("class_weights weigh samples by their classes; pass targets")
-    else:
-        rows = samples.targets.double()
-        rows = rows.unflatten(1, (-1, classes)).flatten(0, 1) if classes else rows
-        if rows.ndim != 2 or rows.shape[1] != len(weights):
-            raise MeasureError(
-                f"there are {len(weights)} class_weights for targets {tuple(rows.shape)}"
-            )
-        mean = (rows[~rows.isnan().any(1)] @ weights).mean()
-    if not float(mean) > 0:
-        raise MeasureError("class_weights are 0 for the classes of all samples")
-    return Weighted(loss.base, weights, float(mean))
-
-
-def _of_function(
-    loss: Function,
-    model: nn.Module,
-    samples: SampleSet,
-    outputs: Outputs,
-    ignore_index: int,
-    elsewhere: Callable[[], Any],
-) -> tuple[Loss, SampleSet]:
+    if isinstance(loss, Loss):
+        return _of_outputs(loss, samples, outputs), samples
     targets = samples.as_given
     if targets is None:
         raise MeasureError("a loss that is a function needs targets")
@@ -214,6 +174,40 @@ def _of_function(
         f"{total:.6g} for {mean:.6g} or {together:.6g}; class weights are class_weights= of "
         "loss='cross-entropy'"
     )
+
+
+def _of_outputs(loss: Loss, samples: SampleSet, outputs: Outputs) -> Loss:
+    """A loss of this project's for these samples, or for the positions of each."""
+    if isinstance(loss, Weighted):
+        loss = _of_mean_weight(loss, samples, outputs.classes)
+    if not outputs.classes:
+        return loss
+    count = None if samples.kept is None else float(samples.kept.sum()) / len(samples.kept)
+    return OfPositions(loss, outputs.classes, count)
+
+
+def _of_mean_weight(loss: Weighted, samples: SampleSet, classes: int) -> Weighted:
+    """The weighted cross-entropy, divided by the mean weight of these samples."""
+    weights = loss.weights.to(samples.inputs.device)
+    if samples.labels is not None:
+        if (largest := int(samples.labels.max())) >= len(weights):
+            raise MeasureError(
+                f"label {largest} has no weight: there are {len(weights)} class_weights"
+            )
+        mean = weights[samples.labels].mean()
+    elif samples.targets is None:
+        raise MeasureError("class_weights weigh samples by their classes; pass targets")
+    else:
+        rows = samples.targets.double()
+        rows = rows.unflatten(1, (-1, classes)).flatten(0, 1) if classes else rows
+        if rows.ndim != 2 or rows.shape[1] != len(weights):
+            raise MeasureError(
+                f"there are {len(weights)} class_weights for targets {tuple(rows.shape)}"
+            )
+        mean = (rows[~rows.isnan().any(1)] @ weights).mean()
+    if not float(mean) > 0:
+        raise MeasureError("class_weights are 0 for the classes of all samples")
+    return Weighted(loss.base, weights, float(mean))
 
 
 def _tried(

@@ -7,7 +7,7 @@ its own. Source: Hutchinson (1990).
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,15 +71,34 @@ def drawn(
 ) -> DirectionalSquares:
     """As many rounds as are needed for an accuracy, at least one.
 
+    findings: of `checked_findings`.
     accuracy: the relative standard error wanted, due to the directions.
     of: quantities of the network that must reach it.
-    The others are those of `squares_along`.
+    adaptive: also the sums weighted by theta^2.
     """
-    how: dict[str, Any] = {"adaptive": adaptive, "size": size, "seed": seed}
+
+    def along(rounds: range) -> DirectionalSquares:
+        """A forward pass of each batch, a backward pass for each direction of these rounds."""
+        parts = []
+        for start in range(0, len(inputs), size):
+            graph = ForwardPass(model, inputs[start : start + size], findings)
+            which = range(start, start + len(graph.inputs))
+            batch: list[tuple[Squares, Tensor]] = []
+            for number in rounds:
+                of_round = []
+                for k in range(ROUND * number, ROUND * (number + 1)):
+                    direction = signs(k, which, graph.outputs.shape[1], graph.outputs, seed)
+                    of_round.append(_one(model, graph.along(direction), findings, adaptive))
+                    forecast.tick(len(which))
+                batch.append(_round(of_round))
+            parts.append(_batch(batch, graph, findings))
+            del graph
+        return _joined(parts)
+
     steps = ROUND * len(inputs)
     what = f"random directions for {len(inputs)} samples of {findings.outputs} outputs"
     with ProgressBar(what, steps, progress) as forecast:
-        squares = squares_along(model, inputs, findings, range(1), **how, tick=forecast.tick)
+        squares = along(range(1))
         while (error := _relative_error(squares, of)) > accuracy:
             have = len(squares.products)
             needed = math.ceil(have * (error / accuracy) ** 2)
@@ -87,7 +106,7 @@ def drawn(
             if not further:
                 break
             forecast.extend(steps * len(further))
-            more = squares_along(model, inputs, findings, further, **how, tick=forecast.tick)
+            more = along(further)
             sums = {k: torch.cat([v, more.squares[k]]) for k, v in squares.squares.items()}
             products = torch.cat([squares.products, more.products])
             squares = replace(squares, squares=sums, products=products)
@@ -116,42 +135,8 @@ def signs(number: int, samples: Sequence[int], outputs: int, like: Tensor, seed:
     return torch.from_numpy(2 * np.stack(draws) - 1).to(like)
 
 
-def squares_along(
-    model: nn.Module,
-    inputs: Tensor,
-    findings: Findings,
-    rounds: range,
-    *,
-    adaptive: bool,
-    size: int,
-    seed: int = 0,
-    tick: Callable[[int], None] = lambda samples: None,
-) -> DirectionalSquares:
-    """Some rounds of directions: a forward pass of each batch, a backward pass for each direction.
-
-    rounds: their numbers, which determine the directions.
-    adaptive: also the sums weighted by theta^2.
-    tick: called with the samples of each backward pass.
-    """
-    parts = []
-    for start in range(0, len(inputs), size):
-        graph = ForwardPass(model, inputs[start : start + size], findings)
-        which = range(start, start + len(graph.inputs))
-        batch: list[tuple[Squares, Tensor]] = []
-        for number in rounds:
-            of_round = []
-            for k in range(ROUND * number, ROUND * (number + 1)):
-                along = signs(k, which, graph.outputs.shape[1], graph.outputs, seed)
-                of_round.append(_one(model, graph.along(along), findings, adaptive, len(inputs)))
-                tick(len(which))
-            batch.append(_round(of_round))
-        parts.append(_batch(batch, graph, findings))
-        del graph
-    return _joined(parts)
-
-
 def _one(
-    model: nn.Module, record: Record, findings: Findings, adaptive: bool, samples: int
+    model: nn.Module, record: Record, findings: Findings, adaptive: bool
 ) -> tuple[Squares, Tensor]:
     """The squares along one direction, (samples,) each, and J^T r, (samples, M).
 
