@@ -13,9 +13,8 @@ from flatlab.api.measure import measure
 from flatlab.core.errors import MeasureError, first_line, is_device_failure
 from flatlab.core.store import check_ending, save_dataset
 from flatlab.derivatives.checks.isolation import preserving_state
-from flatlab.inputs.adapted import of_each
 from flatlab.inputs.arguments import Arguments, documented, separated
-from flatlab.inputs.batches import collected
+from flatlab.inputs.batches import collected, of_each
 from flatlab.inputs.losses import options_known
 from flatlab.measuring.evaluate import ABOUT, BATCH, evaluate, ready_to_evaluate
 

@@ -7,7 +7,7 @@ of the network or hooks it would see the wrapper.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,14 +128,6 @@ def by_name(inputs: Any) -> dict[Any, Any]:
     if isinstance(inputs, dict):
         return inputs
     return dict(enumerate(inputs if isinstance(inputs, tuple) else (inputs,)))
-
-
-def of_each(function: Callable[[Tensor], Tensor], inputs: Structure) -> Structure:
-    """What a function returns for each input, under the same name or at the same place."""
-    found = {name: function(part) for name, part in by_name(inputs).items()}
-    if isinstance(inputs, dict):
-        return found
-    return tuple(found.values()) if isinstance(inputs, tuple) else found[0]
 
 
 def _parts(inputs: Structure) -> dict[Any, Tensor]:

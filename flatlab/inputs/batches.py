@@ -1,6 +1,6 @@
 """Inputs and targets of all samples, from whatever yields them in batches."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from flatlab.core.errors import MeasureError
-from flatlab.inputs.adapted import ATTENTION, Structure, by_name, of_each
+from flatlab.inputs.adapted import ATTENTION, Structure, by_name
 
 TARGETS = ("labels", "label", "targets", "target", "y")
 """Keys and attributes of a batch under which targets lie."""
@@ -180,6 +180,14 @@ def _joined(structures: Sequence[Structure]) -> Structure:
 def tensors_of(parts: Structure) -> list[Tensor]:
     """All tensors of a structure, in order."""
     return [*by_name(parts).values()]
+
+
+def of_each(function: Callable[[Tensor], Tensor], inputs: Structure) -> Structure:
+    """What a function returns for each input, under the same name or at the same place."""
+    found = {name: function(part) for name, part in by_name(inputs).items()}
+    if isinstance(inputs, dict):
+        return found
+    return tuple(found.values()) if isinstance(inputs, tuple) else found[0]
 
 
 def of_samples(inputs: Structure, which: slice | Tensor) -> Structure:

@@ -21,18 +21,9 @@ from flatlab.core.errors import MeasureError
 from flatlab.core.schema import closest
 from flatlab.derivatives.checks.differences import copy_in
 from flatlab.derivatives.per_sample.probe import graph_of, run
-from flatlab.inputs.adapted import (
-    ATTENTION,
-    Layout,
-    Outputs,
-    Structure,
-    adapted,
-    by_name,
-    of_each,
-    outputs_of,
-)
+from flatlab.inputs.adapted import ATTENTION, Layout, Outputs, Structure, adapted, outputs_of
 from flatlab.inputs.arguments import Arguments
-from flatlab.inputs.batches import collected, of_samples
+from flatlab.inputs.batches import collected, of_each, of_samples, tensors_of
 from flatlab.inputs.loss_forms import Function
 from flatlab.inputs.losses import loss_for
 from flatlab.losses._base import Loss
@@ -132,7 +123,7 @@ def _called(model: nn.Module, inputs: Structure, x: Tensor) -> Any:
         parts = of_each(part, inputs)
         if isinstance(parts, dict):
             return run(lambda _: model(**parts), x)
-        return run(lambda _: model(*by_name(parts).values()), x)
+        return run(lambda _: model(*tensors_of(parts)), x)
 
     with torch.random.fork_rng(devices=[kind.device] if kind.is_cuda else []):
         try:
