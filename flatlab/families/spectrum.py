@@ -242,9 +242,9 @@ def _of_density(product: Product, like: Tensor, settings: Settings) -> dict[str,
 
 
 def _coordinates(blocks: list[str], options: Options) -> dict[str, list[str]]:
-    names = {"block": blocks, "matrix": [str(matrix) for matrix in options.matrices]}
-    ranks = {"rank": options.largest, "rank_from_below": options.smallest}
-    for dim, count in ranks.items():
-        if count:
-            names[dim] = [str(n + 1) for n in range(count)]
-    return names
+    return {
+        "block": blocks,
+        "matrix": list(options.matrices),
+        "rank": [str(n + 1) for n in range(options.largest)],
+        "rank_from_below": [str(n + 1) for n in range(options.smallest)],
+    }
