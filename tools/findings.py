@@ -90,12 +90,14 @@ def render(template: Path) -> str:
 def as_text(value: Any, decimals: int = 2) -> Any:
     """A number as it is printed: 0.89, −0.43 [−0.72, −0.04], 60,000; text is left as it is.
 
-    An end of an interval that rounds to zero is printed with its first digit, and thus its sign.
+    An end of an interval that rounds to zero is printed with its first digit, and thus its sign; so
+    is a number that the interval tells from zero.
     """
     if isinstance(value, Interval):
-        places = [next((n for n in range(decimals, 6) if round(x, n)), decimals) for x in value[1:]]
-        number = as_text(value.value, decimals)
-        low, high = (as_text(end, n) for end, n in zip(value[1:], places, strict=True))
+        places = [next((n for n in range(decimals, 6) if round(x, n)), decimals) for x in value]
+        if not value.low * value.high > 0:
+            places[0] = decimals
+        number, low, high = (as_text(x, n) for x, n in zip(value, places, strict=True))
         ends = f"[{low}, {high}]" if math.isfinite(value.low + value.high) else "(no interval)"
         return f"{number} {ends}" if math.isfinite(value.value) else number
     if isinstance(value, int | np.integer):

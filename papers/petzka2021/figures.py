@@ -98,9 +98,9 @@ BY_SEPARATION = Lines(
         f"{captions.SIDE_BY_SIDE}"
     ),
     details=(
-        "(a) and (b): squared loss, κ without normalization. Each point of a dashed line is "
-        "drawn at the separation that the authors' code reports, but its data have the "
-        "separation of the mirrored point."
+        "(a) and (b): squared loss, κ without normalization. Each point of a dashed line "
+        "stands at the separation that its data have; the authors' code reports the mirrored one "
+        "of its list."
     ),
     size_inches=(7.1, 4.0),
 )

@@ -115,6 +115,8 @@ def test_no_result_is_typed(template):
         (4871.99, "4,871.99"),
         (float("nan"), "undefined"),
         (Interval(-0.43, -0.72, -0.04), "−0.43 [−0.72, −0.04]"),
+        (Interval(0.002, 0.0007, 0.013), "0.002 [0.001, 0.01]"),
+        (Interval(0.002, -0.2, 0.2), "0.00 [−0.20, 0.20]"),
         (Interval(0.5, np.nan, np.nan), "0.50 (no interval)"),
         (Interval(np.nan, np.nan, np.nan), "undefined"),
         ("holds", "holds"),

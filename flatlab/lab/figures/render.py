@@ -34,7 +34,7 @@ DARK = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick
 STYLE: dict[str, Any] = {
     **dict.fromkeys(DARK, "0.15"),
     **{"axes.axisbelow": True, "axes.linewidth": 0.5, "axes.titlesize": 7},
-    **{"figure.dpi": 100, "savefig.dpi": 300},
+    **{"figure.dpi": 100, "savefig.dpi": 200},
     **{"font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"]},  # matplotlib's own font
     **{"font.size": 7, "xtick.labelsize": 6, "ytick.labelsize": 6, "axes.labelsize": 6.5},
     **{"grid.color": "0.8", "legend.frameon": False, "lines.solid_capstyle": "round"},
