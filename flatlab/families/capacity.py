@@ -184,8 +184,10 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     if "pac-bayes" in wanted:
         classes = _classes(samples, outputs, "pac-bayes")
         batches = list(zip(samples.inputs.split(size), classes.split(size), strict=True))
-        values |= _pac_bayes(
-            model, batches if finite else [], float(values["squared_norm"]), settings
+        values |= (
+            _pac_bayes(model, batches, float(values["squared_norm"]), settings)
+            if finite
+            else dict.fromkeys(PAC_BAYES, math.nan)
         )
     notes = {"capacity_left_out": left_out}
     return Measured(values, {"layer": findings.layers}, notes, finite)
@@ -313,9 +315,6 @@ def _against_paths(model: nn.Module, inputs: Tensor) -> str:
 def _pac_bayes(
     model: nn.Module, batches: Batches, squared_norm: float, settings: Settings
 ) -> dict[str, float]:
-    """batches: empty where outputs are not finite."""
-    if not batches:
-        return dict.fromkeys(PAC_BAYES, math.nan)
     sigma, drop = noise_tolerance(model, batches, settings.seed, settings.progress)
     count = sum(int((classes >= 0).sum()) for _, classes in batches)
     return {

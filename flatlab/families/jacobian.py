@@ -170,11 +170,10 @@ def _norms(
     model: nn.Module, inputs: Tensor, settings: Settings, size: int | None = None
 ) -> JacobianNorms:
     """Exact, or by an iteration.  inputs: (samples, ...).  size: samples at a time."""
-    budget = settings.budget
-    classes = settings.loss.classes
+    budget, classes = settings.budget, settings.loss.classes
     findings = settings.findings(model, inputs)
     if accuracy_of(settings.options.accuracy, findings, inputs, budget) is None:
-        return _exact_norms(model, inputs, settings, size, classes)
+        return _exact_norms(model, inputs, settings, size)
     both = []
     for network in (model, nn.Sequential(model, *softmax_of(classes))):  # d softmax(f)/dx = P J
         fitting = size or samples_at_a_time(network, inputs, budget)
@@ -194,7 +193,7 @@ def _norms(
 
 
 def _exact_norms(
-    model: nn.Module, inputs: Tensor, settings: Settings, size: int | None, classes: int
+    model: nn.Module, inputs: Tensor, settings: Settings, size: int | None
 ) -> JacobianNorms:
     """From J itself; sample by sample where J J^T is large."""
     with torch.no_grad():
@@ -212,7 +211,7 @@ def _exact_norms(
             findings=None if large else settings.findings(model, inputs),
         )
         with torch.no_grad():
-            softmaxed = softmax_norms(exact.outputs, exact.gram, classes)
+            softmaxed = softmax_norms(exact.outputs, exact.gram, settings.loss.classes)
         parts.append((exact.outputs, exact.singular[:, 0], softmaxed))
     outputs, plain, softmaxed = map(torch.cat, zip(*parts, strict=True))
     return JacobianNorms(outputs, plain, softmaxed, exact.findings, None)

@@ -126,8 +126,8 @@ class FeatureMaps:
 
 def jacobians_of_outputs(
     model: nn.Module, x: Tensor, modules: Mapping[str, nn.Module]
-) -> tuple[dict[str, Tensor], Tensor, set[str]]:
-    """J^l of each layer, (samples, N, M_l), J, and the layers whose input is x itself.
+) -> tuple[dict[str, Tensor], set[str]]:
+    """J^l of each layer, (samples, N, M_l), and the layers whose input is x itself.
 
     x: (samples, ...).
     modules: the layers, by name.
@@ -135,17 +135,13 @@ def jacobians_of_outputs(
     x = x.detach().clone().requires_grad_()
     with recorded(modules, fast_input_gradient=True) as uses:
         outputs = run(model, x)
-    edges = [*map(_source, uses), get_gradient_edge(x)]
-    rows = [
-        row.reshape(len(row), len(x), -1).transpose(0, 1)
-        for row in rows_of_jacobian(outputs, edges)
-    ]
+    rows = rows_of_jacobian(outputs, [*map(_source, uses)])
     by_layer: dict[str, list[Tensor]] = {name: [] for name in modules}
-    for use, row in zip(uses, rows, strict=False):
-        by_layer[use.name].append(row)
+    for use, row in zip(uses, rows, strict=True):
+        by_layer[use.name].append(row.reshape(len(row), len(x), -1).transpose(0, 1))
     once = [use for use in uses if len(by_layer[use.name]) == 1]
     unchanged = {use.name for use in once if leads_to(use, x)}
-    return {name: torch.cat(parts, 2) for name, parts in by_layer.items()}, rows[-1], unchanged
+    return {name: torch.cat(parts, 2) for name, parts in by_layer.items()}, unchanged
 
 
 def _source(use: Use) -> GradientEdge:

@@ -20,7 +20,7 @@ from flatlab.core.schema import Strict, means
 from flatlab.derivatives.checks.isolation import check_mode
 from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
 from flatlab.derivatives.per_sample.probe import Findings, probe
-from flatlab.families.representations.bounds import Bounds, readout_of, reason_against
+from flatlab.families.representations.bounds import Bounds, readout_of
 from flatlab.families.representations.classes import Classes, collapse_within, linear_shares
 from flatlab.families.representations.local import (
     Local,
@@ -159,6 +159,8 @@ CHECKS = ("gradient", "inputs")
 
 BYTES = 2**27
 """Of what a forward pass keeps at a time, unless a batch size is given."""
+SHARE = ("head_share", "head_share_error")
+NOT_DIRECT = "its first layer does not alone read the inputs, or not unchanged"
 
 
 class Options(Strict, frozen=True):
@@ -235,25 +237,25 @@ class _Measurement:
     def values(self) -> dict[str, Tensor]:
         """All quantities that are wanted and can be had, by name."""
         values: dict[str, Tensor] = {}
-        if self._wanted("local") or self._wanted("bounds"):
+        if self._has("local") or self._has("bounds"):
             local = self._local()
-            share = {name: local.values.pop(name) for name in _SHARE if name in local.values}
-            values |= local.values if self._wanted("local") else {}
-            if self._wanted("bounds") and self._can("bounds", reason_against(self.findings)):
+            share = {name: local.values.pop(name) for name in SHARE if name in local.values}
+            values |= local.values if self._has("local") else {}
+            if self._has("bounds", "" if self.findings.direct else NOT_DIRECT):
                 values |= self._bounds(local) | share
         reason = "" if self.samples.labels is not None else "there are no classes"
-        collapse_too = self._wanted("collapse") and self._can("collapse", reason)
-        shares_too = self._wanted("linear-share") and self._can("linear-share", reason)
+        collapse_too = self._has("collapse", reason)
+        shares_too = self._has("linear-share", reason)
         if collapse_too or shares_too:
             values |= self._of_classes(collapse_too, shares_too)
         return values
 
-    def _wanted(self, part: str) -> bool:
-        return self.options.representations == "all" or part in self.options.representations
-
-    def _can(self, part: str, reason: str) -> bool:
-        """Whether there is no reason against a part; refuses it if it was named."""
-        if reason and self.options.representations != "all":
+    def _has(self, part: str, reason: str = "") -> bool:
+        """Whether a part is wanted and nothing is against it; refuses it if it is named."""
+        every = self.options.representations == "all"
+        if not (every or part in self.options.representations):
+            return False
+        if reason and not every:
             raise MeasureError(f"{part}: {reason}; leave it out of representations=")
         if reason:
             self.left_out.append(f"{part}: {reason}")
@@ -275,9 +277,9 @@ class _Measurement:
         readout, findings = self.readout, self.findings
         layers = zip(findings.layers, readout.cuts, strict=True)
         if around := ", ".join(name for name, cut in layers if not cut):
-            self._can("bounds", f"some paths to the outputs go around the inputs of {around}")
+            self._has("bounds", f"some paths to the outputs go around the inputs of {around}")
         if readout.head is None:
-            self._can("bounds", "the network does not end in a linear layer that sees one vector")
+            self._has("bounds", "the network does not end in a linear layer that sees one vector")
         how, inputs = self.settings, self.samples.inputs
         bounds = Bounds(self.maps, inputs, findings, readout, how.norms, how.batch_size)
         of_layers = bounds.of_layers(local.squares, local.errors)
@@ -298,7 +300,8 @@ class _Measurement:
             if wanted > len(inputs):
                 raise MeasureError(f"collapse_samples={wanted}: there are {len(inputs)} samples")
             inputs, labels = inputs[:wanted], labels[:wanted]
-        return Classes.of(inputs, labels)
+        present, numbers = labels.unique(return_inverse=True)
+        return Classes(inputs, numbers, present)
 
     def _of_classes(self, collapse_too: bool, shares_too: bool) -> dict[str, Tensor]:
         """Of the samples that are wanted for it."""
@@ -308,12 +311,9 @@ class _Measurement:
         size = self.settings.batch_size or max(1, BYTES // numbers)
         values: dict[str, Tensor] = {}
         alone = "there is one class, and collapse compares the means of several"
-        if collapse_too and self._can("collapse", alone if len(classes.labels) < 2 else ""):
+        if collapse_too and self._has("collapse", alone if len(classes.labels) < 2 else ""):
             seen = self.settings.memory  # what is known of x itself
             values["collapse_within"] = collapse_within(self.maps, classes, size, seen)
         elif collapse_too:  # as other sample sets of the network have it
             values["collapse_within"] = torch.full([len(self.maps.modules)], torch.nan)
         return values | (linear_shares(self.maps, classes, size) if shares_too else {})
-
-
-_SHARE = ("head_share", "head_share_error")

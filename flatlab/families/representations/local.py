@@ -188,7 +188,13 @@ def _jacobians(maps: FeatureMaps, x: Tensor, findings: Findings, basis: Tensor) 
     others = {name: layer for name, layer in maps.modules.items() if name not in maps.unchanged}
     maps = FeatureMaps(maps.model, others)
     rows = sum(each.shape[1] for each in maps(x[:1].detach())[:-1])
-    _refuse_what_does_not_fit(len(basis) * rows * len(x) * x.element_size(), x.device)
+    needed = 2 * len(basis) * rows * len(x) * x.element_size() / 1e9
+    free = psutil.virtual_memory().available / 1e9
+    if x.device.type == "cpu" and needed > free:
+        raise MeasureError(
+            f"the derivatives of all layers of one sample need {needed:.1f} GB, there are "
+            f"{free:.1f}; {REMEDY}"
+        )
     if _fewer_rows(rows, len(basis)):
         yield from (each.permute(2, 0, 1) for each in maps.rows(x))
         return
@@ -212,14 +218,6 @@ def _basis(x: Tensor, findings: Findings) -> Tensor:
         rows = torch.linalg.qr(first.weight.detach().T).Q.T
         return rows.reshape(-1, 1, *x.shape[1:])
     return torch.eye(numbers, dtype=x.dtype, device=x.device).view(-1, 1, *x.shape[1:])
-
-
-def _refuse_what_does_not_fit(needed: int, device: torch.device) -> None:
-    if device.type == "cpu" and 2 * needed > psutil.virtual_memory().available:
-        raise MeasureError(
-            f"the derivatives of all layers of one sample need {2 * needed / 1e9:.1f} GB, there "
-            f"are {psutil.virtual_memory().available / 1e9:.1f}; {REMEDY}"
-        )
 
 
 def _identity(x: Tensor, count: int) -> Tensor:
