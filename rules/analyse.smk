@@ -1,7 +1,7 @@
-"""Analysis: metric files -> one table per experiment and its correlations.
+"""Analysis: metric files -> one table per experiment.
 
 Reads results/<scale>/metrics/<experiment>/<family>/<pack>.zarr.zip;
-writes results/<scale>/tables/<experiment>.zarr.zip and <experiment>.correlations.zarr.zip.
+writes results/<scale>/tables/<experiment>.zarr.zip.
 """
 
 
@@ -19,21 +19,5 @@ rule table:
         kind=kind_of,
         settings=settings(tabulating),
         code=code(tabulating),
-    script:
-        "../scripts/job.py"
-
-
-rule correlate:
-    """Correlate every pair of quantities in a table, with confidence intervals."""
-    input:
-        table=HERE.table("{experiment}"),
-    output:
-        HERE.correlations("{experiment}"),
-    log:
-        "logs/{scale}/correlate/{experiment}.log",
-    conda:
-        "../envs/draw.yaml"
-    params:
-        code=plan.correlations_code(),
     script:
         "../scripts/job.py"

@@ -80,7 +80,7 @@ def measuring(wildcards):
 def tabulating(wildcards):
     experiment = experiment_of(wildcards)
     experiment.check_table()
-    return experiment.tabulating(PLAN.as_published(wildcards.experiment))
+    return experiment.tabulating(PLAN.as_published[wildcards.experiment])
 
 
 def kind_of(wildcards):
@@ -129,11 +129,6 @@ def tables_of_figure(wildcards):
     return [plan.built_at(wildcards.scale).table(key) for key in keys]
 
 
-def correlations_of_figure(wildcards):
-    keys = figure_of(wildcards).correlated
-    return [plan.built_at(wildcards.scale).correlations(key) for key in keys]
-
-
 def verdicts_of_figure(figure, place=plan.built_at(PLAN.config.scale)):
     return place.verdicts(figure.paper, figure.key)
 
@@ -155,11 +150,6 @@ def published_tables(wildcards):
     place = plan.published_at(wildcards.scale)
     keys = published_figure(wildcards).experiments
     return [local(str(place.table(key))) for key in keys]
-
-
-def redrawn_correlations(wildcards):
-    keys = published_figure(wildcards).correlated
-    return [plan.redrawn_at(wildcards.scale).correlations(key) for key in keys]
 
 
 @exit_on_plan_error

@@ -1,6 +1,6 @@
-"""Figures: tables and correlations -> pictures, and the numbers that they show.
+"""Figures: tables -> pictures, and the numbers that they show.
 
-Reads results/<scale>/tables/<experiment>.zarr.zip and <experiment>.correlations.zarr.zip;
+Reads results/<scale>/tables/<experiment>.zarr.zip;
 writes results/<scale>/figures/<paper>/<figure>.{pdf,svg,png,csv,txt}.
 """
 
@@ -9,7 +9,6 @@ rule draw:
     """Draw one figure, and write exactly the numbers that it shows as CSV."""
     input:
         tables=tables_of_figure,
-        correlations=correlations_of_figure,
     output:
         pdf=HERE.figure("{paper}", "{figure}", "pdf"),
         svg=report(

@@ -1,23 +1,13 @@
-"""Published tables -> correlations, figures and verdicts anew; nothing is trained.
+"""Published tables -> figures and verdicts anew; nothing is trained.
 
 Reads results/published/<scale>/tables/<experiment>.zarr.zip;
 writes what the rules of the other files write to results/<scale>/ to results/redrawn/<scale>/.
 """
 
 
-use rule correlate as recorrelate with:
-    input:
-        table=local(str(plan.published_at("{scale}").table("{experiment}"))),
-    output:
-        REDRAWN.correlations("{experiment}"),
-    log:
-        "logs/{scale}/recorrelate/{experiment}.log",
-
-
 use rule draw as redraw with:
     input:
         tables=published_tables,
-        correlations=redrawn_correlations,
     output:
         pdf=REDRAWN.figure("{paper}", "{figure}", "pdf"),
         svg=REDRAWN.figure("{paper}", "{figure}", "svg"),
@@ -44,7 +34,7 @@ use rule verify as reverify with:
 
 
 rule published:
-    """Compute the correlations, figures and verdicts of all published tables anew."""
+    """Compute the figures and verdicts of all published tables anew."""
     input:
         [
             files_of_figure(figure, plan.redrawn_at(scale))

@@ -206,7 +206,7 @@ class PublishedNetworks:
             raise NotEligible(f"no kind of correlation {kind!r}", plan.closest(kind, KINDS))
         pairs = [(x, name) for name in (y, minus) if name]
         names = dict.fromkeys(name for pair in pairs for name in pair)
-        correlations = self.networks.at(at).drawn_correlations({name: name for name in names})
+        correlations = self.networks.at(at).drawn_correlations(names)
         if kind == "families":
             kind, correlations = "pooled", correlations.of_means()
         rho, *others = correlations.rhos(*pairs, kind=kind)
@@ -295,11 +295,11 @@ def picture(scale: str, target: str) -> str:
     [figure] = (each for each in plan.figures() if each.target == target)
     path = plan.published_at(scale).figure(figure.paper, figure.key, "png")
     option = "" if scale == "demo" else f" --config scale={scale}"
-    told = f"*{figure.cited}: {figure.title}. `snakemake {target}{option}`*"
+    told = f"*{figure.cited}: {figure.declared.title}. `snakemake {target}{option}`*"
     if scale == "demo" and not path.is_file():
         return told
     _check(path, figure.key, (p.stem for p in path.parent.glob("*.png")))
-    return f"[![{figure.title}](../../{path})](../../{path})\n\n{told}"
+    return f"[![{figure.declared.title}](../../{path})](../../{path})\n\n{told}"
 
 
 def experiments(scale: str) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +12,13 @@ from msgspec.structs import asdict, replace
 from torch import Tensor, nn
 
 from flatlab.api.measure import measure
-from flatlab.core import store
 from flatlab.core.errors import MeasureError
-from flatlab.core.options import options_of
-from flatlab.core.registry import check_known
 from flatlab.core.user_code import called, function_of
 from flatlab.data._dataset import DataError
 from flatlab.data._images import Images
 from flatlab.inputs.adapted import Structure
 from flatlab.inputs.files import parts_of_data
-from flatlab.measuring.quantity import SampleSet
 from flatlab.networks import _timm as timm
-from flatlab.networks._build import build
 from flatlab.networks._weights import load_into, load_state
 
 Found = tuple[nn.Module, Structure, Tensor | None, dict[str, Any]]
@@ -59,10 +54,11 @@ def _from_data(options: Namespace) -> Found:
     part = parts[options.split]
     count = min(options.arguments.samples or len(part), len(part))
     chosen = part.subset(count, options.sample_seed)
-    outputs = options.outputs or _outputs(parts)
-    network = _network(options.model, chosen.inputs, outputs, dict(options.network))
-    state, place = _state(options.weights, options.run, options.checkpoint)
-    network = _fitted(network, state, options.weights, options.model).eval()
+    made = called(function_of(options.model, "--model"), "--model", options.model)
+    if not isinstance(made, nn.Module):
+        what = type(made).__name__
+        raise MeasureError(f"--model {options.model} returned {what}, not a torch Module")
+    network = _fitted(made, load_state(options.weights), options.weights, options.model)
     data = Path(options.data).name
     about = {
         "title": f"{options.model} on {count} {options.split} samples of {data}",
@@ -70,17 +66,8 @@ def _from_data(options: Namespace) -> Found:
         "data": data,
         **{key: getattr(options, key) for key in ("split", "sample_seed")},
         **({"scaling": scaling} if scaling else {}),
-        **place,
     }
-    return network, chosen.inputs, chosen.given, about
-
-
-def _outputs(parts: Mapping[str, SampleSet]) -> int:
-    """The number of classes, or of numbers in a target; 1 where there are no targets."""
-    known = [part.given for part in parts.values() if part.given is not None]
-    if known and (known[0].is_floating_point() or known[0][0].numel() > 1):
-        return known[0][0].numel()
-    return 1 + max((int(targets.max()) for targets in known), default=0)
+    return network.eval(), chosen.inputs, chosen.given, about
 
 
 def _fitted(network: nn.Module, state: Mapping[str, Tensor], weights: Path, name: str) -> nn.Module:
@@ -105,54 +92,3 @@ def _from_timm(options: Namespace) -> Found:
         "sample_seed": options.sample_seed,
     }
     return network, inputs, labels, about
-
-
-def _network(name: str, inputs: Structure, outputs: int, options: Mapping[str, Any]) -> nn.Module:
-    """An untrained network: an architecture of this project, or what `module:function` returns."""
-    if ":" not in name:
-        check_known("networks", name, "--model")
-        if not isinstance(inputs, Tensor):
-            raise MeasureError(f"--model {name} takes one input, and --data has {len(inputs)}")
-        if "activation" in options_of("networks", name).__struct_fields__:
-            options = {"activation": "relu", **options}
-        try:
-            return build({"name": name, "options": options}, tuple(inputs.shape[1:]), outputs)
-        except ValueError as error:
-            raise MeasureError(f"--model {name}: {error}") from None
-    if options:
-        raise MeasureError(f"--network belongs to --model NAME; {name} has no options")
-    made = called(function_of(name, "--model"), "--model", name)
-    if not isinstance(made, nn.Module):
-        raise MeasureError(f"--model {name} returned {type(made).__name__}, not a torch Module")
-    return made
-
-
-def _state(
-    path: Path, run: str | None, checkpoint: int | None
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The weights of one network, from its own file or from a pack of this project.
-
-    run, checkpoint: which network of a pack; by default its only run and its last checkpoint.
-    """
-    state = load_state(path)
-    if not store.hash_of(path):  # it is none of this project's
-        if (run, checkpoint) != (None, None):
-            raise MeasureError(f"{path} holds one network; leave out --run and --checkpoint")
-        return state, {}
-    pack = store.TrainedPack.load(path)
-    if run is None and len(pack.runs) > 1:
-        raise MeasureError(f"{path} holds a pack; choose one with --run: {', '.join(pack.runs)}")
-    run = pack.runs[0] if run is None else run
-    _check_has(path, "run", run, pack.runs)
-    steps = pack.steps(run)
-    checkpoint = pack.about["iterations"][-1] if checkpoint is None else checkpoint
-    _check_has(path, "checkpoint", checkpoint, steps)
-    arrays = pack.state(run, checkpoint)
-    state = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
-    return state, {"run": run, "checkpoint": checkpoint}
-
-
-def _check_has(path: Path, kind: str, chosen: Any, known: Sequence[Any]) -> None:
-    if chosen not in known:
-        names = ", ".join(map(str, known))
-        raise MeasureError(f"{path} has no {kind} {chosen!r}; it has {names}")

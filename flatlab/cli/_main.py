@@ -14,24 +14,28 @@ import yaml
 
 from flatlab import __version__
 from flatlab.core import text
-from flatlab.core.registry import assignments, syntax
+from flatlab.core.registry import syntax
 from flatlab.core.schema import Refusal
 from flatlab.lab import plan
 
-FIRST = "Start here"
-START = ("build", "doctor", "measure", "summary")
-GROUPS = (FIRST, "Measure networks", "Plan and run", "Look at results", "Maintain this repository")
-"""The headings of `flatlab --help`, in order; others follow. START are the commands of FIRST."""
+GROUPS = {
+    "Start here": ("build", "doctor", "measure", "summary"),
+    "Measure networks": ("table",),
+    "Plan and run": ("check", "estimate", "experiments", "new", "run"),
+    "Look at results": ("compare", "correlate", "export", "figures", "plot", "rank", "show"),
+    "Maintain this repository": ("keep", "publish"),
+}
+"""The headings of `flatlab --help`, in order, with their commands; others follow."""
 EXAMPLES = {
     "build": "flatlab build petzka2021 -n",
-    "check": "flatlab check results/demo",
+    "check": "flatlab check",
     "compare": "flatlab compare results/demo",
     "correlate": "flatlab correlate table.zarr.zip test_error --within lr,batch_size",
     "doctor": "flatlab doctor",
     "estimate": "flatlab estimate chen2026_figH8 --scale short",
     "experiments": "flatlab experiments mlp-grid --keys",
     "export": "flatlab export table.zarr.zip --csv table.csv",
-    "figures": "flatlab figures petzka2021",
+    "figures": "flatlab figures",
     "keep": "flatlab keep mlp-grid --scale short",
     "measure": "flatlab measure weights.pt --model mine:build --data images/",
     "new": "flatlab new my-study",
@@ -61,9 +65,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise Refusal(f"flatlab {chosen} is gone; {GONE[chosen]}")
         options = parser(chosen).parse_args(words)
         return options.run_command(options)
-    except Refusal as error:
-        print(f"flatlab: {error}", file=sys.stderr)
-        return 1
     except ModuleNotFoundError as error:
         if (error.name or "flatlab").startswith("flatlab"):
             raise
@@ -79,6 +80,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         sys.stderr.close()
         return 0
+    except Exception as error:
+        if not type(error).__module__.startswith("flatlab"):
+            raise
+        print(f"flatlab: {error}", file=sys.stderr)  # our own errors are sentences
+        return 1
 
 
 class _Commands(argparse.ArgumentParser):
@@ -112,8 +118,8 @@ def parser(chosen: str | None) -> _Commands:
     top.commands = commands.choices
     for name, (path, suffix, described) in sorted(_commands().items()):
         first, _, rest = described.partition("\n")
-        group = ast.literal_eval(assignments(path).get("GROUP", ast.Constant("Others")))
-        top.groups.setdefault(FIRST if name in START else group, {})[name] = first
+        group = next((title for title, names in GROUPS.items() if name in names), "Others")
+        top.groups.setdefault(group, {})[name] = first
         of_examples = rest.strip().startswith("flatlab")  # of `plot`, a line each
         more = rest if of_examples else textwrap.fill(rest.strip(), WIDTH)
         example = f"example: {EXAMPLES[name]}" if name in EXAMPLES else ""

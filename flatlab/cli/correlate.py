@@ -16,7 +16,6 @@ import xarray as xr
 from flatlab.core import store, text
 from flatlab.lab import plan
 
-GROUP = "Look at results"
 INTERVALS = "intervals hold for all measures of a block at once; fewer than ten networks have none"
 COMPARED = ("data", "split", "sample_seed", "scaling", "loss", "precision", "flatlab_version")
 """Attributes in which reports agree if their numbers can be compared."""
@@ -28,8 +27,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("outcome", help="a column, such as test_error")
     help_ = "hyper-parameters, joined by commas, whose combinations are settings; all by default"
     add("--within", metavar="NAMES", help=help_)
-    help_ = "columns; by default all that a paper defines and that vary"
-    add("--measures", nargs="+", default=[], metavar="NAME", help=help_)
     add("--out", type=Path, metavar="FILE.csv", help="file for the numbers")
 
 
@@ -38,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
 
     table = store.load_dataset(options.table)
     within = None if options.within is None else [n for n in options.within.split(",") if n]
-    frame = against(table, options.outcome, within, options.measures)
+    frame = against(table, options.outcome, within)
     for varies, rows in frame.groupby("varies", sort=False):
         counts = sorted({*rows["networks"]})
         several = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"
@@ -62,12 +59,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def add_arguments_rank(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("report", nargs="+", type=Path, help="files that `flatlab measure --out` has written")
-    help_ = "by default all single numbers that a paper defines"
-    add("--quantity", nargs="+", metavar="NAME", help=help_)
-    add("--by", metavar="NAME", help="order the networks by this quantity, the smallest first")
-    add("--out", type=Path, metavar="FILE.csv", help="file for the values and ranks")
+    help_ = "files that `flatlab measure --out` has written"
+    parser.add_argument("report", nargs="+", type=Path, help=help_)
 
 
 def run_rank(options: argparse.Namespace) -> int:
@@ -77,21 +70,19 @@ def run_rank(options: argparse.Namespace) -> int:
     """
     if len(options.report) < 2:
         raise plan.PlanError("flatlab rank needs at least two reports")
-    reports = dict(zip(_names(options.report), map(_report, options.report), strict=True))
-    numbers = pd.DataFrame(
-        {
-            name: {str(key): float(each) for key, each in report.items() if not each.dims}
-            for name, report in reports.items()
-        }
-    )
-    for asked in [*(options.quantity or []), *([options.by] if options.by else [])]:
-        if asked not in numbers.index:
-            raise plan.PlanError(f"no report has {asked!r}; {plan.closest(asked, numbers.index)}")
-    if options.by:
-        numbers = numbers[numbers.loc[options.by].sort_values(kind="stable").index]
+    reports = {str(path).removesuffix(".zarr.zip"): _report(path) for path in options.report}
+    if len(reports) < len(options.report):
+        raise plan.PlanError("flatlab rank needs different reports; one is given twice")
     # Standard errors, residuals and the like, which no paper defines, are nothing to rank by.
-    defined = {key for each in reports.values() for key in each if each[key].attrs.get("source")}
-    values = numbers.loc[options.quantity or [key for key in numbers.index if key in defined]]
+    numbers = {
+        name: {
+            str(key): float(each)
+            for key, each in report.items()
+            if not each.dims and each.attrs.get("source")
+        }
+        for name, report in reports.items()
+    }
+    values = pd.DataFrame(numbers)
     ranks = values.rank(axis="columns")
     cells = (
         (key, *(f"{value:.5g} ({rank:g})" for value, rank in zip(row, ranks.loc[key], strict=True)))
@@ -100,11 +91,6 @@ def run_rank(options: argparse.Namespace) -> int:
     print(text.table("<" + ">" * len(reports), ("quantity (rank)", *values), *cells))
     for sentence in _differences(reports):
         print(f"\n{sentence}")
-    if options.out:
-        frame = values.T.melt(var_name="quantity", ignore_index=False).reset_index(names="network")
-        frame["rank"] = ranks.T.melt()["value"]
-        columns = ["quantity", "network", "value", "rank"]
-        store.replace(options.out, frame[columns].to_csv(index=False).encode())
     return 0
 
 
@@ -113,16 +99,6 @@ def _report(path: Path) -> xr.Dataset:
     if "run" in report.dims:
         raise plan.PlanError(f"{path} is the table of an experiment, not a report of one network")
     return report
-
-
-def _names(paths: list[Path]) -> list[str]:
-    """File names without endings, with as many folders as it takes to tell them apart."""
-    stems = [path.with_name(path.name.removesuffix(".zarr.zip")) for path in paths]
-    for count in range(1, max(len(stem.parts) for stem in stems) + 1):
-        names = ["/".join(stem.parts[-count:]) for stem in stems]
-        if len({*names}) == len(names):
-            return names
-    raise plan.PlanError("flatlab rank needs different reports; one is given twice")
 
 
 def _differences(reports: Mapping[str, xr.Dataset]) -> Iterator[str]:

@@ -27,7 +27,6 @@ from flatlab.core import text
 from flatlab.core.registry import PACKAGE, assignments, path_of
 from flatlab.lab import plan
 
-GROUP = "Plan and run"
 WORKS, ABSENT, BROKEN = "ok", "-", "broken"
 LOCK = Path("envs/requirements.txt")
 JOB_GB = 1.0
@@ -175,24 +174,17 @@ def _data(chosen: plan.Plan | None) -> Finding:
     return Finding(WORKS, "data", f"{said}; config.yaml needs no other")
 
 
-def add_arguments_check(parser: argparse.ArgumentParser) -> None:
-    help_ = "folder of result files"
-    parser.add_argument("folder", nargs="?", type=Path, default=plan.RESULTS, help=help_)
-
-
 def run_check(options: argparse.Namespace) -> int:
     """Check the configuration, the experiments and the hashes of all result files."""
     from flatlab.cli.show import LOADERS  # numpy and xarray, which the doctor may find missing
     from flatlab.core import store
 
-    if not options.folder.is_dir() and options.folder != plan.RESULTS:
-        raise store.StoreError(f"{options.folder} is not a folder")
     load_plan()
     for scale in plan.SCALES:
         load_plan(scale, packs="all")
     print("configuration and experiments: valid at every scale")
     checked, problems = 0, []
-    for path in sorted(options.folder.rglob("*")):
+    for path in sorted(plan.RESULTS.rglob("*")):
         for load in (load for ending, load in LOADERS.items() if path.name.endswith(ending)):
             checked += 1
             try:

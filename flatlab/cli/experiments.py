@@ -7,8 +7,6 @@ from flatlab.cli._main import add_device, add_scale, load_plan
 from flatlab.core import text
 from flatlab.lab import plan
 
-GROUP = "Plan and run"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", nargs="?", help="list only this one")

@@ -1,28 +1,25 @@
 """Measure the network in a file of weights."""
 
 import argparse
-import glob
 import importlib
 import resource
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
 import yaml
 
-from flatlab.cli._main import WIDTH
 from flatlab.cli.show import print_dataset
-from flatlab.core import store, text
-from flatlab.core.run_records import read_records
+from flatlab.core import store
+from flatlab.core.run_records import files_matching, read_records
 from flatlab.core.schema import convert, describe
-from flatlab.inputs.arguments import Arguments, Measure, options_in_measurement
+from flatlab.inputs.arguments import Arguments, Measure
 from flatlab.lab import plan
 from flatlab.lab.kinds._sections import Scaling
 
-GROUP = "Measure networks"
 DEFAULT = "(default: %(default)s)"
 SAME = ("model", "data", "loss", "scaling", "resize", "device", "arguments")
 """Fields of `Measurement` that are options of this name."""
@@ -34,19 +31,13 @@ FORMS |= {"dtype": "float64|float32"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     network, data, what, how, output = _groups(parser)
-    help_ = "a state dictionary (.safetensors, .pt or .pth), or a pack that flatlab trained"
+    help_ = "a state dictionary (.safetensors, .pt or .pth)"
     parser.add_argument("weights", type=Path, nargs="?", help=help_)
-    help_ = f"an architecture ({_known('networks')}), or a function that returns a torch module"
-    network("--model", metavar="NAME|MODULE:FUNCTION", help=help_)
+    help_ = "a function that returns a torch module"
+    network("--model", metavar="MODULE:FUNCTION", help=help_)
     network("--timm", metavar="NAME", help="network of timm; instead of --model, with --images")
     help_ = "weights for --timm (default: from timm's hub)"
     network("--weights", type=Path, metavar="FILE", dest="weights_of_timm", help=help_)
-    help_ = "outputs of the network (default: the number of classes)"
-    network("--outputs", type=int, metavar="N", help=help_)
-    help_ = "options of --model NAME, such as width=64 activation=tanh (default: relu)"
-    network("--network", nargs="+", type=_option, default=[], metavar="KEY=VALUE", help=help_)
-    network("--run", help="network of a pack")
-    network("--checkpoint", type=int, metavar="STEP", help="step of a pack (default: the last)")
     help_ = "weights before training, for distances from them (capacity)"
     network("--initial", type=Path, metavar="FILE", help=help_)
     data("--data", metavar="FILE|FOLDER|NAME|MODULE:FUNCTION", help=_data_help())
@@ -75,10 +66,7 @@ def run(options: argparse.Namespace) -> int:
     # Imported here because torch takes seconds and few commands need it.
     measurement = importlib.import_module("flatlab.api.report")
     start = time.monotonic()
-    try:
-        report = measurement.report(options)
-    except (measurement.MeasureError, measurement.DataError) as error:
-        raise store.StoreError(str(error)) from None
+    report = measurement.report(options)
     if options.out:
         store.save_dataset(options.out, report)
     print_dataset(report)
@@ -119,12 +107,9 @@ def run_table(options: argparse.Namespace) -> int:
     """
     store.check_ending(options.out, "a table")
     _read(options)
-    files = _files_of(options.weights)
+    files = files_matching(options.weights)
     records = read_records(files, options.runs, options.outcomes)
-    own, errors, data = (
-        importlib.import_module(f"flatlab.{name}")
-        for name in ("lab.kinds._user_networks", "core.errors", "data._dataset")
-    )
+    own = importlib.import_module("flatlab.lab.kinds._user_networks")
     how = own.Measurement(
         families=tuple(options.family),
         options=tuple(options.options),
@@ -132,10 +117,7 @@ def run_table(options: argparse.Namespace) -> int:
     )
     key = options.out.name.removesuffix(".zarr.zip")
     unfinished = Path(f"{options.out}.unfinished")
-    try:
-        table = own.table_of(records, how, key, unfinished)
-    except (errors.MeasureError, data.DataError) as error:
-        raise store.StoreError(str(error)) from None
+    table = own.table_of(records, how, key, unfinished)
     store.save_dataset(options.out, table)
     shutil.rmtree(unfinished, ignore_errors=True)
     print(f"{options.out}: {table.attrs['extent']}")
@@ -143,16 +125,6 @@ def run_table(options: argparse.Namespace) -> int:
     print(f"hyper-parameters: {', '.join(table.attrs['hyperparameters']) or 'none'}")
     print(f"outcomes: {outcomes}; measured: {len(table.data_vars)} quantities")
     return 0
-
-
-def _files_of(patterns: list[str]) -> list[Path]:
-    """The files of several patterns, sorted, each once; `PlanError` for one without a file."""
-    found: set[str] = set()
-    for pattern in patterns:
-        if not (files := glob.glob(pattern, recursive=True)):
-            raise plan.PlanError(f"no file matches {pattern}")
-        found |= {*files}
-    return [Path(name) for name in sorted(found)]
 
 
 def _groups(parser: argparse.ArgumentParser) -> tuple[Add, ...]:
@@ -167,9 +139,8 @@ def _add_measuring(data: Add, what: Add, how: Add) -> None:
     data("--scaling", choices=get_args(Scaling), default="unit", help=help_)
     help_ = "pixels of the shorter side to which images of --data FOLDER are resized and cut"
     data("--resize", type=int, metavar="PIXELS", help=help_)
-    help_ = "options of measure families and of the loss; --help-options lists them"
+    help_ = "options of measure families and of the loss"
     what("--options", nargs="+", type=_option, default=[], metavar="KEY=VALUE", help=help_)
-    what("--help-options", action=_HelpOptions, nargs=0, help="list all options, and stop")
     groups = {**dict.fromkeys(("samples", "ignore_index"), data)}
     groups |= dict.fromkeys(("output", "parameters"), what)
     for name, _, meaning in describe(Measure):
@@ -179,14 +150,6 @@ def _add_measuring(data: Add, what: Add, how: Add) -> None:
             help_ = meaning.replace("null: ", "by default ").replace("%", "%%")
             groups.get(name, how)(flag, metavar=form, help=help_, **given)
     how("--device", choices=["cpu", "cuda"], default="cpu", help=f"where to compute {DEFAULT}")
-
-
-class _HelpOptions(argparse.Action):
-    """Print the options of every measure family and loss."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        print(text.table("<<", *_options(), width=WIDTH))
-        parser.exit()
 
 
 def _data_help() -> str:
@@ -201,14 +164,6 @@ def _data_help() -> str:
 def _known(folder: str) -> str:
     """The keys of a registry, for a help text."""
     return f"known: {', '.join(plan.keys_of(folder))}"
-
-
-def _options() -> Iterator[tuple[str, str]]:
-    """A measure family or loss, and its options."""
-    for folder in ("metrics", "losses"):
-        for key in plan.keys_of(folder):
-            if fields := options_in_measurement(folder, key).__struct_fields__:
-                yield key, ", ".join(fields)
 
 
 def _value(text: str) -> Any:

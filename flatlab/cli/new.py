@@ -15,7 +15,6 @@ from flatlab.core import text
 from flatlab.core.schema import PlanError
 from flatlab.core.studies import PACKAGE, check_name, key_of, workflow_folder
 
-GROUP = "Plan and run"
 TEMPLATE = PACKAGE / "template"
 
 

@@ -18,7 +18,6 @@ from flatlab.core import store
 from flatlab.core.schema import PlanError, closest
 from flatlab.lab.plan.declarations import Declaration, Intervals, Matrix, Pairs, Sweep
 
-GROUP = "Look at results"
 OF_REPORTS = ("layers", "spectrum", "density", "landscape", "barriers", "run")
 """Pictures of reports; quantities may be chosen for `run`, and must be for `layers`."""
 KINDS = ("pairs", "sweep", "forest", "matrix", *OF_REPORTS)
@@ -40,8 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("words", nargs="+", metavar="FILE... KIND QUANTITY...", help=help_)
     add("--along", nargs="+", default=[], metavar="NAME", help="sweep: the horizontal axes")
     add("--by", metavar="NAME", help="sweep: what a line stands for; a second hyper-parameter")
-    add("--log", nargs="+", default=[], metavar="NAME", help="logarithmic axes, of a sweep")
-    add("--title", default="", help="the headline")
     help_ = "a .pdf, .svg, .png, .csv (numbers) or .txt (caption), or a name without ending for all"
     add("--out", type=Path, metavar="FILE", help=help_)
 
@@ -61,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     if kind in OF_REPORTS:
         from flatlab.lab.figures.reports import pictures
 
-        contents = pictures(kind, tables, names, title=options.title)
+        contents = pictures(kind, tables, names)
     else:
         contents = _drawn(tables, kind, names, options)
     stem = options.out or Path(f"{'-'.join(tables)}-{kind}")
@@ -87,8 +84,8 @@ def _drawn(
             raise PlanError(f"{key} has no settings; {remedy}")
     declared = _declaration(tables, kind, names, options)
     title = textwrap.shorten(", ".join(tables), 60)
-    where = {"paper": "", "key": kind, "cited": options.title or title, "publication": False}
-    return make({**where, **declared.resolved(), "headline": options.title}, tables)
+    where = {"paper": "", "key": kind, "cited": title, "publication": False}
+    return make({**where, **declared.resolved()}, tables)
 
 
 def _declaration(
@@ -119,13 +116,11 @@ def _declaration(
     along = options.along or [name for name in known if table[name].dtype.kind in "fiu"][:1]
     if not along:
         raise PlanError("flatlab plot sweep needs --along NAME, a hyper-parameter with numbers")
-    scales = {n: "logarithmic" if (table[n].values > 0).all() else "linear" for n in along}
     return Sweep(
         keys,
         quantities=tuple(names),
-        along={name: (name.replace("_", " "), scale) for name, scale in scales.items()},  # type: ignore[misc]
+        along={name: (name.replace("_", " "), "linear") for name in along},
         line=options.by or next((name for name in known if name not in along), along[0]),
-        logarithmic=tuple(name for name in options.log if name in names),
         size_inches=(7.1, 1.4 + 2.4 * (1 if len(along) == 1 else len(names))),
         **common,
     )

@@ -10,8 +10,6 @@ from flatlab.cli._main import add_scale, load_plan
 from flatlab.lab import plan
 from flatlab.lab.publish.publish import built_figures, keep, publish, publish_redrawn, restore
 
-GROUP = "Maintain this repository"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_ = "experiments, figures or papers; by default everything that is built"
@@ -39,18 +37,16 @@ def run(options: argparse.Namespace) -> int:
 
 def add_arguments_keep(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", help="key of an experiment")
-    parser.add_argument("pack", nargs="*", help="packs to copy; by default all that are measured")
     parser.add_argument("--restore", action="store_true", help="copy missing files back")
     add_scale(parser)
 
 
 def run_keep(options: argparse.Namespace) -> int:
-    """Put metric files under version control, or restore them from there.
+    """Put the metric files of measured packs under version control, or restore them from there.
 
     They are copied to results/published/ for you to commit. `--restore` copies missing ones back to
     results/, from which `snakemake --config packs=measured` draws figures without training.
     """
     experiment = load_plan(options.scale, packs="all").experiment(options.experiment)
-    act = restore if options.restore else keep
-    print(act(experiment, options.pack))
+    print(restore(experiment) if options.restore else keep(experiment))
     return 0

@@ -17,14 +17,11 @@ from msgspec.structs import asdict
 from flatlab.cli._main import add_device, add_scale, load_plan
 from flatlab.core.paths import built_at
 from flatlab.core.schema import PlanError, closest
-from flatlab.core.store import StoreError
 from flatlab.lab.jobs import bodies
 from flatlab.lab.jobs.job import running
 from flatlab.lab.jobs.standalone import Named, as_passed, described, is_done
 from flatlab.lab.plan.experiments import Experiment, PlannedJob
 from flatlab.lab.plan.plan import Plan
-
-GROUP = "Plan and run"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,24 +39,19 @@ def run(options: argparse.Namespace) -> int:
     experiment = chosen.experiment(options.experiment)
     packs = _chosen(options.pack, experiment.packs, experiment.key)
     families = _chosen(options.family, experiment.families, experiment.key)
-    # Imported here because torch takes seconds, but before jobs set its number of threads.
-    names = ("lab.train", "data", "core.errors")
-    train, data, derivatives = (importlib.import_module(f"flatlab.{name}") for name in names)
-    try:
-        for name in experiment.data_sets:
-            _prepare(chosen, experiment.scale, name)
-        for other in map(chosen.experiment, experiment.needs()):
-            _train(chosen, other, other.packs)
-        _train(chosen, experiment, packs, options.force)
-        for pack, family in itertools.product(packs, families):
-            outputs = {"metrics": str(experiment.metrics(pack, family))}
-            named = {"experiment": experiment.key, "family": family, "pack": pack}
-            planned = experiment.measuring(pack, family)
-            job = _job(chosen, "measure", outputs, planned, experiment.scale, **named)
-            job.params["kind"] = experiment.kind
-            _carry_out(bodies.measure, [job], options.force)
-    except (train.TrainError, train.Interrupted, data.DataError, derivatives.MeasureError) as error:
-        raise StoreError(str(error)) from error
+    importlib.import_module("flatlab.lab.train")  # torch, before jobs set its number of threads
+    for name in experiment.data_sets:
+        _prepare(chosen, experiment.scale, name)
+    for other in map(chosen.experiment, experiment.needs()):
+        _train(chosen, other, other.packs)
+    _train(chosen, experiment, packs, options.force)
+    for pack, family in itertools.product(packs, families):
+        outputs = {"metrics": str(experiment.metrics(pack, family))}
+        named = {"experiment": experiment.key, "family": family, "pack": pack}
+        planned = experiment.measuring(pack, family)
+        job = _job(chosen, "measure", outputs, planned, experiment.scale, **named)
+        job.params["kind"] = experiment.kind
+        _carry_out(bodies.measure, [job], options.force)
     print("\n".join(str(experiment.metrics(p, f)) for p in packs for f in families))
     return 0
 

@@ -17,7 +17,6 @@ from flatlab.core import store, text
 from flatlab.core.registry import assignments, path_of
 from flatlab.lab import plan
 
-GROUP = "Look at results"
 LOADERS: dict[str, Callable[[Path], Any]] = {
     ".zarr.zip": store.load_dataset,
     ".safetensors": store.load_weights,
@@ -91,21 +90,17 @@ def print_dataset(dataset: xr.Dataset) -> None:
         if array.dtype.kind not in "fiub" or array.dims not in ((), ("layer",)):
             rest.append([name, ", ".join(map(str, array.dims)), *_summary(array)])
         elif array.dims:
-            by_layer.append([str(name), *(f"{value:.5g}" for value in array.values)])
+            by_layer.append(name)
         else:
             about = [array.attrs.get(key, "") for key in ("units", "long_name")]
             single.append([name, f"{float(array):.6g}", *about])
     if single:
         print("\n" + text.table("<><<", ["quantity", "value", "units", "definition"], *single))
+    how: dict[str, Any] = {"float_format": "{:.5g}".format, "line_width": WIDTH}
     if by_layer:
-        layers = list(map(str, dataset["layer"].values))
-        columns = max(1, WIDTH // max(12, 2 + max(map(len, layers))))
-        for start in range(1, 1 + len(layers), columns):
-            head = ["by layer", *layers]
-            rows = [[row[0], *row[start : start + columns]] for row in [head, *by_layer]]
-            print("\n" + text.table("<" + ">" * (len(rows[0]) - 1), *rows))
+        print("\n" + dataset[by_layer].to_dataframe()[by_layer].T.to_string(**how))
     for array in tables:
-        _print_table(array)
+        print(f"\n{array.name}\n{array.to_pandas().to_string(**how)}")
     if rest:
         head = ["variable", "dimensions", "mean", "min", "max", "not finite"]
         print("\n" + text.table("<<>>>>", head, *rest))
@@ -135,14 +130,6 @@ def _is_table(array: xr.DataArray) -> bool:
     """Whether it has two dimensions, neither samples nor layers, and few numbers."""
     small = array.ndim == 2 and array.shape[0] <= SMALL[0] and array.shape[1] <= SMALL[1]
     return small and array.dtype.kind == "f" and not {"sample", "layer"} & {*array.dims}
-
-
-def _print_table(array: xr.DataArray) -> None:
-    down, across = array.dims
-    head = [f"{array.name} by {down}", *(f"{across} {each}" for each in array[across].values)]
-    rows = zip(array[down].values.tolist(), array.values.tolist(), strict=True)
-    cells = ([name, *(f"{value:.5g}" for value in values)] for name, values in rows)
-    print("\n" + text.table("<" + ">" * array.shape[1], head, *cells))
 
 
 def _summary(array: Any) -> list[object]:

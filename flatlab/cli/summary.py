@@ -9,14 +9,14 @@ from typing import Any
 
 from flatlab import __version__
 from flatlab.cli._main import WIDTH, add_scale, load_plan
-from flatlab.core import store, text
+from flatlab.core import text
 from flatlab.lab import plan
 from flatlab.lab.figures.labels import extent_of, two_digits
 from flatlab.lab.publish import compare
+from flatlab.lab.publish.publish import figures_named
 from flatlab.lab.publish.scoreboard import Board
 from flatlab.lab.verdict_files import decided_by, read_verdicts
 
-GROUP = "Look at results"
 PUBLISHED = "published"
 
 OF_A_DEMO = """\
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     scale = chosen.config.scale
     known = [figure for figures in chosen.papers.values() for figure in figures]
     built = [figure for figure in known if _is_built(figure, scale)]
-    named = [figure for name in options.name for figure in _named(name, chosen, built)]
+    named = [figure for name in options.name for figure in figures_named(name, built, chosen)]
     print(f"\nflatlab {__version__}, scale {scale}")
     if named:
         print("\n".join(line for figure in named for line in _claims(figure, scale)))
@@ -63,22 +63,16 @@ def run(options: argparse.Namespace) -> int:
 
 
 def add_arguments_figures(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paper", nargs="?", help="list only the figures of this paper")
     add_scale(parser)
 
 
 def run_figures(options: argparse.Namespace) -> int:
     """List every figure and table of the papers, and whether it is built."""
     scale = load_plan(options.scale).config.scale
-    if options.paper and options.paper not in (papers := plan.papers()):
-        hint = plan.closest(options.paper, papers)
-        raise plan.PlanError(f"unknown paper {options.paper!r}; {hint}")
-    titles = {figure.target: figure.title for figure in plan.figures()}
+    titles = {figure.target: figure.declared.title for figure in plan.figures()}
     rows = []
     for target in plan.targets():
         paper, _, key = target.partition("_")
-        if options.paper not in (None, paper):
-            continue
         if reason := plan.why_not(target).removeprefix(f"{target} is "):
             rows.append((target, "not here", reason))
         else:
@@ -98,22 +92,12 @@ def _is_built(figure: plan.Figure, scale: str) -> bool:
     return picture.is_file() and place.verdicts(figure.paper, figure.key).is_file()
 
 
-def _named(name: str, chosen: plan.Plan, built: Sequence[plan.Figure]) -> list[plan.Figure]:
-    """The built figures of a target or a paper; raises if there are none."""
-    if named := [figure for figure in built if name in (figure.target, figure.paper)]:
-        return named
-    if reason := chosen.why_not(name):
-        raise plan.PlanError(reason)
-    build = plan.command(chosen.config.scale, name)
-    raise store.StoreError(f"{name} is not built; build it with: {build}")
-
-
 def _claims(figure: plan.Figure, scale: str) -> Iterator[str]:
     """Tables, verdicts with reasons, and files of one figure, in lines."""
     place = plan.built_at(scale)
     path = place.verdicts(figure.paper, figure.key)
     content = read_verdicts(path)
-    yield f"\n{figure.target}: {figure.title}"
+    yield f"\n{figure.target}: {figure.declared.title}"
     for about in content["tables"].values():
         yield f"  {about['name']}: {extent_of(about)}; evidence: {about['evidence']}"
     rows: list[tuple[str, str, str]] = []
@@ -188,14 +172,14 @@ def run_compare(options: argparse.Namespace) -> int:
     other = plan.published_at(a.scale).folder if options.b == PUBLISHED else Path(options.b)
     b = compare.load(other)
     plan_of = functools.partial(load_plan, packs="all")
-    origins = [compare.origins_of(each, plan_of) for each in (a, b)]
+    code = [compare.code_of(each, plan_of) for each in (a, b)]
     compared = compare.compare(a.verdicts.values(), b.verdicts.values())
     print(f"A: {a.folder}, scale {a.scale}\nB: {b.folder}, scale {b.scale}")
     _print_verdicts(compared)
     for side, ids in (("A", compared.only_a), ("B", compared.only_b)):
         if ids:
             print(f"\nclaims only in {side}: {len(ids)}\n{text.table('<<', *_by_figure(ids))}")
-    sentences = list(compare.experiments_that_differ(a, b, *origins))
+    sentences = list(compare.experiments_that_differ(a, b, *code))
     verb = "these experiments differ" if sentences else "no experiment differs"
     print(f"\n{verb} in settings or, where both have records, in code")
     if sentences:

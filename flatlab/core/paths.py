@@ -37,9 +37,6 @@ class ResultsFolder:
     def table(self, experiment: str) -> Path:
         return self.folder / "tables" / f"{experiment}.zarr.zip"
 
-    def correlations(self, experiment: str) -> Path:
-        return self.folder / "tables" / f"{experiment}.correlations.zarr.zip"
-
     def figure(self, paper: str, key: str, ending: str) -> Path:
         return self.folder / "figures" / paper / f"{key}.{ending}"
 

@@ -1,9 +1,10 @@
 """What is known of networks that were trained elsewhere: a record of each in a CSV or JSON."""
 
 import csv
+import glob
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,21 @@ def setting_of(values: Mapping[str, Any]) -> str:
         for name, value in values.items()
     )
     return ", ".join(words) or "all"
+
+
+def files_matching(
+    patterns: Iterable[str], context: str = "", folder: Path | None = None
+) -> list[Path]:
+    """The files of several patterns, sorted, each once; `PlanError` for one without a file.
+
+    folder: to which they are relative; None: the working folder.
+    """
+    found: set[str] = set()
+    for pattern in patterns:
+        if not (files := glob.glob(pattern, root_dir=folder, recursive=True)):
+            raise PlanError(f"{context}no file matches {pattern}")
+        found |= {*files}
+    return [Path(name) for name in sorted(found)]
 
 
 def read_records(

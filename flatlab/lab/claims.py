@@ -6,7 +6,7 @@ The claims of a paper are in its own folder, in `papers/<paper>/claims.py`: `CLA
 import importlib
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
@@ -163,21 +163,13 @@ class Claims(dict[str, dict[str, Claim]]):
 
         return register
 
-    def ways(self, under: Iterable[str]) -> list[tuple[dict[str, str], str]]:
+    def ways(self, under: Iterable[str]) -> Iterator[tuple[dict[str, str], str]]:
         """Each choice of some readings, with the ending of its key, the main ones first."""
         open_ = {name: self.readings[name] for name in under}
-        choices = product(*((reading.main, *reading.others) for reading in open_.values()))
-        return [
-            (
-                dict(zip(open_, choice, strict=True)),
-                "".join(
-                    f"-{chosen}"
-                    for chosen, reading in zip(choice, open_.values(), strict=True)
-                    if chosen != reading.main
-                ),
-            )
-            for choice in choices
-        ]
+        for choice in product(*((each.main, *each.others) for each in open_.values())):
+            pairs = zip(choice, open_.values(), strict=True)
+            endings = (f"-{chosen}" for chosen, reading in pairs if chosen != reading.main)
+            yield dict(zip(open_, choice, strict=True)), "".join(endings)
 
     def add(self, figure: str, claim: Claim, key: str = "", variant: str = "") -> str:
         """Register a claim; returns its key without the variant.

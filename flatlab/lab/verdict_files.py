@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, NotRequired, TypedDict, TypeVar
+from typing import Any, Literal, NotRequired, TypedDict
 
 import msgspec
 
@@ -10,8 +10,6 @@ from flatlab.core.store import StoreError
 from flatlab.stats.verdict import REPORTED, Outcome
 
 Nature = Literal["finding", "theorem", "check"]
-
-T = TypeVar("T")
 
 
 class EvidenceEntry(TypedDict):
@@ -86,7 +84,15 @@ class FigureVerdicts(TypedDict):
 
 def read_verdicts(path: str | Path) -> FigureVerdicts:
     """Read a verdict file; raise `StoreError` that names it if it is damaged."""
-    return decoded(path, FigureVerdicts)
+    try:
+        return msgspec.json.decode(Path(path).read_bytes(), type=FigureVerdicts)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreError(
+            f"{path} is damaged, or of another version ({error}); build it anew, or get it back "
+            "from where it was copied"
+        ) from None
 
 
 def decided_by(claim: ClaimRecord) -> EvidenceEntry | None:
@@ -99,16 +105,3 @@ def decided_by(claim: ClaimRecord) -> EvidenceEntry | None:
 def all_claims(verdicts: Iterable[FigureVerdicts]) -> list[ClaimRecord]:
     """The claims of several figures."""
     return [claim for figure in verdicts for claim in figure["claims"]]
-
-
-def decoded(path: str | Path, kind: type[T]) -> T:
-    """Read JSON of a type; raise `StoreError` that names the file if it is another one."""
-    try:
-        return msgspec.json.decode(Path(path).read_bytes(), type=kind)
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise StoreError(
-            f"{path} is damaged, or of another version ({error}); build it anew, or get it back "
-            "from where it was copied"
-        ) from None

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from flatlab.lab.figures import captions
 from flatlab.lab.plan import Lines, Panel, Paper, Points
 from flatlab.lab.plan.declarations import Declaration
 from flatlab.papers.andriushchenko2023 import _names as names
@@ -53,6 +52,7 @@ FITTED = (
     "Each point is one ResNet with a training error of at most 1 %. Right: Kendall's τ with its "
     "95 % interval, over all and by group. The second page has SimpleViTs."
 )
+BETWEEN_NETWORKS = "Kendall's tau-a; intervals: jackknife over networks, on Fisher's z."
 FILTERED = "With augmentation it takes longer training or wider networks to fit the training set."
 
 
@@ -80,7 +80,7 @@ def ranks(experiment: str, networks: str, printed: Any) -> RankTable:
             "most 1 %, its 95 % interval and the paper's value; bold from 0.5 on. Positive: "
             "flatter networks err less.",
         ),
-        details=(captions.BETWEEN_NETWORKS, FILTERED),
+        details=(BETWEEN_NETWORKS, FILTERED),
     )
 
 
@@ -154,7 +154,6 @@ DIAGONAL = Points(
     counted={"not_fitted": "more did not reach the training loss"},
     equal=("norm",),
     logarithmic=("x", "y"),
-    shared=True,
     subset=("$z$ above (b)", "more", "more_low", "more_high"),
     across=3,
     title="sharpness and generalization of diagonal linear networks",
@@ -174,7 +173,7 @@ DIAGONAL = Points(
 )
 
 # Networks that others released ------------------------------------------------------------------
-DETAILS = (captions.BETWEEN_NETWORKS,)
+DETAILS = (BETWEEN_NETWORKS,)
 WORDS = {"error": "(%)", "error_gap": "gap"}
 PRETRAINING: dict[str, Any] = {
     "groups": ("dropout", "weight_decay"),
@@ -214,7 +213,11 @@ def grid(
 
     said: more sentences of the caption.
     """
-    caption = ("Errors on test sets against sharpness on training samples.", *said, captions.TAU)
+    caption = (
+        "Errors on test sets against sharpness on training samples.",
+        *said,
+        "τ is Kendall's, with its 95 % interval.",
+    )
     columns = shown(sets, WORDS if gaps else {"error": WORDS["error"]})
     about = {"rows": BOTH, **columns, **about, "title": title, "caption": caption}
     return SharpnessGrid(experiment, details=DETAILS, **about)
@@ -289,7 +292,7 @@ FIGURES = {
         title="sharpness and errors of networks trained by twelve recipes",
         caption=FITTED,
         details=(
-            captions.BETWEEN_NETWORKS,
+            BETWEEN_NETWORKS,
             FILTERED,
             "Corrupted images: those of the test set, at severity 5.",
         ),
@@ -301,7 +304,7 @@ FIGURES = {
         **SHOWN,
         title="sharpness and the learning rate",
         caption=FITTED,
-        details=("The rate is drawn at random.", captions.BETWEEN_NETWORKS, FILTERED),
+        details=("The rate is drawn at random.", BETWEEN_NETWORKS, FILTERED),
     ),
     "fig7": DIAGONAL,
     "table3": ranks("recipes-grid", "ResNets", TABLE3),

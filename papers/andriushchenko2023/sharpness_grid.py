@@ -4,9 +4,10 @@ Of several experiments, the picture shows the first, and its supplement the othe
 have groups, a last column has the tau of each group.
 """
 
+import copy
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pandas as pd
 from flatlab.lab.figures.labels import headings, label_of, values_in_words
 from flatlab.lab.figures.points import OfFactors, Panel, draw_panels, forest, groups_of
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import Look, lettered
+from flatlab.lab.figures.style import LARGEST, MIDDLE, SMALLEST, Look, lettered
 from flatlab.lab.tables.eligibility import FEWEST_RANKED
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.stats.estimate import Estimate, undefined
@@ -94,9 +95,59 @@ def definition_in_words(name: str) -> str:
     return f"{cases[case]} {norms[norm]}, {scales.get(scale, scale)}"
 
 
+class OfGroups(OfFactors):
+    """What colour, marker and size stand for, the same on all pages of a figure."""
+
+    def __init__(self, frame: pd.DataFrame, figure: Settings) -> None:
+        self.counts = frame[(frame["row"] == "count") & (frame["networks"] > 0)]
+        factors, size = list(figure["groups"]), figure["size"]
+        if factors:
+            on_pages = self.counts.groupby("experiment")[factors[0]].nunique()
+            if (on_pages == 1).any():  # colour is of a factor that varies on every page
+                factors.reverse()
+        runs = frame[frame["row"] == "run"]
+        self.sizes = self.explained = sorted({*runs[size].dropna()}) if size else []
+        super().__init__(pd.concat([self.counts, runs]), figure, factors)
+
+    def of_page(self, frame: pd.DataFrame) -> "OfGroups":
+        """The same, whose legend has what this part of the frame shows."""
+        page = copy.copy(self)
+        page.counts = self.counts[self.counts["experiment"].isin(frame["experiment"])]
+        page.explained = [each for each in self.sizes if each in {*frame[self.figure["size"]]}]
+        return page
+
+    def diameters(self, rows: pd.DataFrame) -> Sequence[float]:
+        if len(self.sizes) < 2:
+            return super().diameters(rows)
+        step = (LARGEST - SMALLEST) / (len(self.sizes) - 1)
+        return [SMALLEST + step * self.sizes.index(value) for value in rows[self.figure["size"]]]
+
+    def explain(self, fig: Any, axes: Any, counted: str = "", across: int = 7) -> None:
+        super().explain(fig, axes, counted, int(fig.bbox.width / fig.dpi / 2) or 1)
+
+    def entries(self) -> list[tuple[str, str, str, float]]:
+        """Of each group, with the number of its networks, and of sizes."""
+        handles = []
+        grouped = self.counts[self.counts["group"] != ""].groupby("group", sort=False)
+        for label, rows in grouped:
+            color, marker = self.of(tuple(rows[name].iloc[0] for name in self.figure["groups"]))
+            numbers = [
+                f"{n:.0f} of {every:.0f}"
+                for n, every in zip(rows["networks"], rows["of"], strict=True)
+            ]
+            label = f"{label}: {' and '.join(numbers)}" if self.figure["at_most"] else str(label)
+            handles.append((label, "0.4" if self.bar else color, marker, MIDDLE))
+        shown = self.explained[:: 1 if len(self.explained) < 4 else len(self.explained) - 1]
+        of_sizes = self.diameters(pd.DataFrame({self.figure["size"]: shown}))
+        for value, size in zip(shown, of_sizes, strict=True):
+            label = values_in_words(self.figure, {self.figure["size"]: value})
+            handles.append((label, "0.6", "o", size))
+        return handles
+
+
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings, others: bool = False) -> Any:
     """A row per definition and radius, a column per ordinate; the first experiment, or others."""
-    of_all = OfFactors(frame, figure)
+    of_all = OfGroups(frame, figure)
     of_first = frame["experiment"] == frame["experiment"].iloc[0]
     if (frame := frame[of_first != others]).empty:
         return None

@@ -39,9 +39,9 @@ class SharpnessGrid(OfSharpness, frozen=True, kw_only=True):
     """
 
     BY_EXPERIMENT = True
-    SIZE = (7.1, 5.2)
 
     module: str = "sharpness_grid"
+    size_inches: tuple[float, float] = (7.1, 5.2)
     rows: Annotated[tuple[tuple[str, int], ...], Meta(min_length=1)]
     size: str = ""
     shade: str = ""
@@ -58,7 +58,6 @@ class RankTable(OfSharpness, frozen=True, kw_only=True):
         it prints a definition for an experiment, only such definitions are shown.
     """
 
-    SIZE = (7.1, 8.2)
-
     module: str = "rank_table"
+    size_inches: tuple[float, float] = (7.1, 8.2)
     printed: dict[str, dict[str, tuple[tuple[float, ...], ...]]] = field(default_factory=dict)

@@ -32,7 +32,7 @@ def pairs(grid: str, networks: str, means: str, *bounds: str) -> Matrix:
         pairs=tuple(("root_sharpness", y) for y in ("mls", "log_volume", "test_loss")),
         framed=DECIDE,
         title=f"sharpness, compression and test loss of {networks}",
-        caption=(captions.FOUR_SEEDS, captions.PAIRS),
+        caption=("Each point is one trained network, seeds 0-3 of every setting.", captions.PAIRS),
         details=(means, captions.G, captions.INTERVALS),
     )
 

@@ -17,6 +17,20 @@ NEAR = 0.2
 """How far from a requested iteration, relative to it, the nearest checkpoint may lie."""
 
 
+def excess(curves: Curves, name: str, samples: str, over: str) -> Estimate:
+    """Mean over I of a quantity on some samples less that on others."""
+
+    def of_runs() -> Array:
+        more = curves.values(name, samples) - curves.values(name, over)
+        runs, begins = curves.interpolating()
+        inside = np.isfinite(more) & (np.arange(more.shape[1]) >= begins[:, None])
+        runs &= inside.any(axis=1)
+        return curves.enough(np.mean(more[runs], axis=1, where=inside[runs]), name)
+
+    label = f"{name} on {samples} samples - {name} on {over} samples, mean over I"
+    return curves.over_runs(label, of_runs)
+
+
 def slowing(curves: Curves, name: str, share: float = 1.0) -> Estimate:
     """Size of the slope per iteration in the last half of I less a share of that before."""
     halves: tuple[Window, Window] = ("first half of I", "last half of I")

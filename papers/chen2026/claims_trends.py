@@ -189,7 +189,9 @@ class PairPlot(NamedTuple):
             networks = e[self.grid].that_interpolate().labelled(**{"root g": "root_g"})
             if any("loss_gap" in pair for pair in columns):
                 networks = networks.with_table(with_loss_gap)
-            return (networks.of_seeds(self.seeds) if self.seeds else networks).rhos(*columns)
+            if self.seeds:
+                networks = networks.among(networks.table["seed"].values < self.seeds)
+            return networks.rhos(*columns)
 
         return estimates([f"rho({x}, {y}); {self.grid}" for x, y in columns], of_networks)
 
@@ -428,7 +430,7 @@ TEST_SAMPLES.each(
     "sharpness on misclassified samples > on test samples, mean over I",
     "App. J",
     "the sharpness of misclassified test data was even greater than that of all test data",
-    lambda line: line.excess(S, "misclassified", over="test") > 0,
+    lambda line: curves.excess(line, S, "misclassified", over="test") > 0,
 )
 follows_on_test_samples(TEST_SAMPLES, "MLS", "App. J")
 TEST_SAMPLES.each(
@@ -442,5 +444,5 @@ TEST_SAMPLES.each(
     "log volume on misclassified samples > on test samples, mean over I",
     "App. J",
     "the compression still is weaker for misclassified test samples",
-    lambda line: line.excess(VOLUME, "misclassified", over="test") > 0,
+    lambda line: curves.excess(line, VOLUME, "misclassified", over="test") > 0,
 )

@@ -14,8 +14,8 @@ PAPER = Paper(
 
 CENTRAL: dict[str, Any] = {"lr": 0.1, "batch_size": 20}
 SWEEPS: dict[str, tuple[dict[str, Any], str]] = {
-    "learning rates": ({"batch_size": 20}, captions.LEARNING_RATES),
-    "batch sizes": ({"lr": 0.1}, captions.BATCH_SIZES),
+    "learning rates": ({"batch_size": 20}, "Batch size 20."),
+    "batch sizes": ({"lr": 0.1}, "Learning rate 0.1."),
 }
 """What varies along the lines of a trend figure: what is fixed, and the sentence that says so."""
 
@@ -61,8 +61,16 @@ def misclassified(*quantities: str) -> Curves:
         samples=("test", "misclassified"),
         line="samples",
         title="sharpness and compression on test samples and on misclassified ones, VGG",
-        caption=(captions.MISCLASSIFIED, captions.OVER_SEEDS, captions.MARKS, captions.CENTRAL),
-        details=captions.MISCLASSIFIED_DETAILS,
+        caption=(
+            "Test samples, and those that a network misclassifies at the time.",
+            captions.OVER_SEEDS,
+            captions.MARKS,
+            captions.CENTRAL,
+        ),
+        details="Losses are computed on the whole sets; the other quantities are means over fixed "
+        "test samples, and over those that a network misclassifies at that checkpoint. A network "
+        "that misclassifies none is left out of the median; a gap means that no network "
+        "misclassifies any.",
     )
 
 
@@ -76,7 +84,12 @@ def pairs(grid: str, networks: str) -> Matrix:
         framed=DECIDE,
         title=f"sharpness, compression and generalization of {networks}",
         caption=(captions.AT_THE_END, captions.PAIRS, captions.KAPPA),
-        details=(captions.WITH_BOUNDS, captions.GAP, captions.INTERVALS),
+        details=(
+            captions.WITH_BOUNDS,
+            "The gap is training minus test accuracy, in percentage points; relative flatness is "
+            "that of the last layer.",
+            captions.INTERVALS,
+        ),
     )
 
 
@@ -93,7 +106,12 @@ BOUNDS = Curves(
     },
     axes={"MLS and its bounds (output/input)": "linear", "the same (output/input)": "logarithmic"},
     title="MLS and its bounds A to D, multilayer perceptrons",
-    caption=(captions.CHAIN_OF_BOUNDS, captions.OVER_SEEDS, captions.MARKS, captions.CENTRAL),
+    caption=(
+        "A is the maximum local sensitivity (MLS), which B, C and D bound in turn.",
+        captions.OVER_SEEDS,
+        captions.MARKS,
+        captions.CENTRAL,
+    ),
     details="Means over fixed training samples (Eq. 59 of chen2026).",
     size_inches=(7.1, 3.4),
 )

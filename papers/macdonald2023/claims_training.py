@@ -16,7 +16,7 @@ from flatlab.lab.claims import Claims
 from flatlab.lab.tables.columns import Time
 from flatlab.lab.tables.eligibility import estimate, estimates, require, unless_missing
 from flatlab.lab.tables.networks import Networks, ResultTables
-from flatlab.lab.tables.selection import END, first, until_stop
+from flatlab.lab.tables.selection import END
 from flatlab.papers.macdonald2023.norms import (
     ACTIVATIONS,
     FIRST_LAYER,
@@ -26,6 +26,7 @@ from flatlab.papers.macdonald2023.norms import (
     RELU,
     SHARPNESS,
 )
+from flatlab.papers.macdonald2023.part_of_training import first, until_unsmoothed_stop
 from flatlab.stats.estimate import Array, Estimate, fisher, over_seeds
 from flatlab.stats.trends import difference, mean, tau_in_order
 from flatlab.stats.verdict import Verdict, every, theorem, violations
@@ -102,7 +103,7 @@ FULL_BATCH_FIGURES = {
 
 def full_batch(e: ResultTables, architecture: str, lr: float) -> Sweep:
     """The networks of `full-batch-grid`, along the smoothing of the labels."""
-    cut = e[FULL_BATCH].with_table(until_stop, {KEY: 0.0}).where(architecture=architecture, lr=lr)
+    cut = e[FULL_BATCH].with_table(until_unsmoothed_stop).where(architecture=architecture, lr=lr)
     return Sweep(cut, KEY, "smoothing", VALUES, f"{architecture}, learning rate {lr:g}")
 
 

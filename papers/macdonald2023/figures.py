@@ -1,10 +1,29 @@
 """The paper macdonald2023 and its figures."""
 
 from itertools import product
+from typing import Annotated
+
+from msgspec import Meta
 
 from flatlab.lab.figures import captions
 from flatlab.lab.plan import Curves, CustomFigure, Paper, Sweep
 from flatlab.lab.plan.declarations import Along
+
+
+class PartOfTraining(Curves, frozen=True, kw_only=True):
+    """Quantities through a part of training.
+
+    until_unsmoothed_stop: whether each run is shown as long as the one with unsmoothed labels, and
+        otherwise the same, was trained.
+    share: of the iterations, the first ones that are shown.
+    """
+
+    SELECTS = False
+
+    module: str = "part_of_training"
+    until_unsmoothed_stop: bool = False
+    share: Annotated[float, Meta(gt=0, le=1)] = 1.0
+
 
 PAPER = Paper(
     title="On progressive sharpening, flat minima and generalisation",
@@ -100,13 +119,13 @@ def norms(grid: str, name: str) -> CustomFigure:
     )
 
 
-def smoothings(architecture: str, lr: float) -> Curves:
+def smoothings(architecture: str, lr: float) -> PartOfTraining:
     """Loss, sharpness and Jacobian norm in full-batch training, for labels smoothed or not."""
-    return Curves(
+    return PartOfTraining(
         "full-batch-grid",
         quantities=("train_excess_loss", "hessian_lambda_max", "softmax_jacobian_norm"),
         where={"architecture": architecture, "lr": lr},
-        until={"label_smoothing": 0.0},
+        until_unsmoothed_stop=True,
         logarithmic=("softmax_jacobian_norm",),
         marks=False,
         looks={f"label smoothing {value}": look for value, look in SMOOTHINGS.items()},
@@ -122,12 +141,12 @@ def smoothings(architecture: str, lr: float) -> Curves:
     )
 
 
-def sgd(share: float, when: str, *marks: str) -> Curves:
+def sgd(share: float, when: str, *marks: str) -> PartOfTraining:
     """Sharpness, Jacobian norm and output norm in SGD, for labels smoothed or not.
 
     marks: what the caption says of the marks, if there are any.
     """
-    return Curves(
+    return PartOfTraining(
         "smoothing-grid",
         quantities=("hessian_lambda_max", "softmax_jacobian_norm", "output_norm"),
         labels={"output_norm": "norm of the logits"},

@@ -52,7 +52,6 @@ def minima(measures: dict[str, str], **about: Any) -> Points:
         panels={name: (title, y) for name, title in measures.items()},
         y="gap",
         correlation="rho",
-        shared=True,
         groups=("optimizer", "batch_size"),
         lines=True,
         subset=("trained by SGD", "sgd", "sgd_low", "sgd_high"),

@@ -126,11 +126,3 @@ def test_on_a_terminal_the_last_column_wraps(monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
     lines = text.table("<><", *ROWS).splitlines()
     assert lines[-2:] == ["  longer  12345  one two three", "                 four five"]
-
-
-def test_the_options_of_all_families_are_listed_apart(capsys):
-    with pytest.raises(SystemExit):
-        main(["measure", "--help-options"])
-    told = capsys.readouterr().out
-    assert "singular_values" in told
-    assert "label_smoothing" in told

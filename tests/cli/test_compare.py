@@ -199,7 +199,7 @@ def test_a_damaged_file_is_named(content, refusal):
 def test_a_damaged_record_is_named(refusal):
     write("a")
     write("b")
-    Path("b/provenance.json").write_text('{"mlp-grid": []}')
+    Path("b/provenance.json").write_text('{"mlp-grid": ')
     assert "b/provenance.json is damaged" in refusal("compare", "a", "b")
     recorded("a", "new")
     record = next(Path("a/metrics").rglob("*.json"))

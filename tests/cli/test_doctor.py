@@ -158,10 +158,7 @@ def test_without_a_checkout_measuring_is_what_works(tmp_path, monkeypatch, print
     assert printed("doctor").endswith("flatlab measure can run here\n")
 
 
-def test_check_finds_every_damaged_file_whatever_is_measured_at_other_scales(
-    project, printed, refusal
-):
-    assert refusal("check", "resluts") == "resluts is not a folder"
+def test_check_finds_every_damaged_file_whatever_is_measured_at_other_scales(project, printed):
     Path("config.yaml").write_text("packs: measured\n")
     measured = "metrics/mlp-grid/accuracy+geometry/lr0.1-b20-s0-4"
     paths = [Path(f"results/demo/{name}.zarr.zip") for name in ("a", "b", measured)]

@@ -18,7 +18,16 @@ from flatlab.networks import build
 from tests.lab.train.packs import small
 
 NETWORK = small("mlp")
-MODEL = ["--model", "mlp", "--network", "width=64", "--data", "digits"]
+MODEL = ["--model", "nets:mlp", "--data", "digits"]
+MODULE = f"""
+from flatlab.networks import build
+
+def mlp(outputs=10):
+    return build({NETWORK}, (8, 8), outputs)
+
+def two():
+    return mlp(2)
+"""
 
 
 def network(seed=0):
@@ -30,6 +39,7 @@ def network(seed=0):
 @pytest.fixture(autouse=True)
 def weights(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "nets.py").write_text(MODULE)
     save_file(network().state_dict(), "weights.safetensors")
     return "weights.safetensors"
 
@@ -65,22 +75,6 @@ def test_a_network_in_a_file_is_measured_as_in_a_program(weights, printed):
     check_same(report, flatlab.measure(network(), digits().inputs))
     assert report.attrs["data"] == "digits"
     assert "log volumetric ratio" in printed("show", "reports/one.zarr.zip")
-
-
-def test_a_network_of_a_pack_is_chosen_by_run_and_checkpoint(reported, refusal):
-    """Two runs with two checkpoints each; seed 2 run + checkpoint."""
-    states = [[network(2 * run + c).state_dict() for c in (0, 1)] for run in (0, 1)]
-    arrays = {
-        name: np.stack([np.stack([state[name].numpy() for state in run]) for run in states])
-        for name in states[0][0]
-    }
-    pack = "pack.safetensors"
-    store.save_weights(pack, arrays, {"runs": ["one", "two"], "iterations": [0, 100]})
-    assert "choose one with --run: one, two" in refusal("measure", pack, *MODEL)
-    for checkpoint, seed in ((["--checkpoint", "0"], 2), ([], 3)):
-        found = reported(pack, *MODEL, "--samples", "20", "--run", "two", *checkpoint)
-        expected = flatlab.measure(network(seed), digits().inputs)
-        assert float(found["sharpness"]) == float(expected["sharpness"])
 
 
 def test_a_model_of_the_users_own_is_found_in_the_working_folder(tmp_path, reported, refusal):
@@ -134,7 +128,9 @@ def test_images_in_folders_and_archives_are_data(tmp_path, printed):
     archives = [shutil.make_archive("images", kind, "images") for kind in ("zip", "gztar")]
     shown = []
     for path in ("images", *archives):
-        text = printed("measure", "w.safetensors", *MODEL[:4], "--data", path, "--split", "test")
+        text = printed(
+            "measure", "w.safetensors", "--model", "nets:two", "--data", path, "--split", "test"
+        )
         assert "2 test samples of images" in text
         shown.append([line for line in text.splitlines() if line.startswith("  sharpness")])
     assert shown[0]
@@ -144,22 +140,16 @@ def test_images_in_folders_and_archives_are_data(tmp_path, printed):
 KNOWN = "known data: cifar10"
 COSTLY = "did you mean 'operator-norm'? Known: corrected-bound, elem"
 REFUSED = {
-    "--model mpl --data digits": "did you mean 'mlp'",
-    "--model lenet5 --data digits": "do not fit the network",
-    "--model mlp --network width=64 --data digit": KNOWN,
-    "--model a:b --network width=64 --data digits": "--network belongs to --model NAME",
-    "MODEL --network widht=64": "unknown key 'widht'; did you mean 'width'",
-    "MODEL --network activation=rleu": "did you mean 'relu'",
-    "MODEL --network width=wide": "options.width: ",
+    "--model mlp --data digits": "written module:function",
+    "--model nets:mlp --data digit": KNOWN,
     "MODEL --family geometri": "did you mean 'geometry'",
     "MODEL --loss hinge": "Known: cross-entropy, half-mse, logistic",
     "MODEL --dtype float16": "Known: float32, float64",
     "MODEL --options cotsly=[]": "did you mean 'costly'",
     "MODEL --options costly=[operator]": COSTLY,
-    "MODEL --run one": "holds one network",
     "MODEL --out report.nc": "a report is a .zarr.zip file",
     "MODEL --timm resnet18": "--timm and --images go together",
-    "--model mlp": "flatlab measure needs a file of weights, --model and --data",
+    "--model nets:mlp": "flatlab measure needs a file of weights, --model and --data",
 }
 
 
@@ -170,10 +160,9 @@ def test_what_does_not_fit_is_one_sentence_on_the_error_stream(weights, options,
 
 
 def test_weights_that_do_not_fit_are_listed(weights, refusal):
-    sentence = "weights.safetensors does not fit mlp: "
-    assert refusal("measure", weights, *MODEL, "--outputs", "3", lines=3).startswith(sentence)
-    other = ["--model", "mlp", "--data", "digits"]
-    assert refusal("measure", weights, *other, lines=8).startswith(sentence)
+    other = ["--model", "nets:two", "--data", "digits"]
+    said = refusal("measure", weights, *other, lines=3)
+    assert said.startswith("weights.safetensors does not fit nets:two: ")
 
 
 def test_a_file_without_weights_is_named(tmp_path, refusal):
@@ -203,11 +192,10 @@ def test_distances_from_the_weights_before_training(weights, reported):
 
 
 @pytest.mark.more
-def test_a_network_in_a_file_of_torch_is_measured(printed, refusal):
+def test_a_network_in_a_file_of_torch_is_measured(printed):
     torch.save(network().state_dict(), "w.pt")
     command = ["measure", "w.pt", *MODEL, "--samples", "2"]
     text = printed(*command, "--family", "all")
     for part in (", adaptive", "left_out: ", "hessian_lambda_max"):
         assert part in text
     assert "linear is for classifiers that are one linear layer" in text
-    assert "holds one network" in refusal(*command, "--run", "one")

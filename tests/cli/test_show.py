@@ -46,8 +46,8 @@ def test_show_prints_a_small_table_whole_and_a_large_one_as_a_summary(tmp_path, 
     large = xr.DataArray(np.ones((40, 3)), dims=("draw", "index"))
     store.save_dataset(tmp_path / "a.zarr.zip", xr.Dataset({"sharpness": small, "draws": large}))
     lines = [line.split() for line in printed("show", tmp_path / "a.zarr.zip").splitlines()]
-    assert ["sharpness", "by", "definition", "index", "0", "index", "1", "index", "2"] in lines
-    assert ["1", "4", "5", "nan"] in lines
+    assert lines[lines.index(["sharpness"]) + 1] == ["index", "0", "1", "2"]
+    assert ["1", "4", "5", "NaN"] in lines
     assert ["draws", "draw,", "index", "1", "1", "1"] in lines
 
 
@@ -88,7 +88,6 @@ def test_figures_lists_every_figure_and_table_of_the_papers_with_its_state(proje
     by_target = {line.split()[0]: line for line in lines}
     assert "built" in by_target["chen2026_figH8"]
     assert "to build" in by_target["macdonald2023_fig13"]
-    assert len(printed("figures", "petzka2021").splitlines()) == 6 + 2
 
 
 def judged(key, verdict="undecided"):
@@ -134,12 +133,14 @@ def test_the_summary_of_a_figure_or_a_paper_has_its_claims(project, printed):
         ("show nothing.zarr.zip", "nothing.zarr.zip does not exist"),
         ("show config.yaml", "config.yaml: show reads .zarr.zip, .safetensors, .json files"),
         ("experiments mlp-gird", "unknown experiment 'mlp-gird'; did you mean 'mlp-grid'"),
-        ("figures petzka2022", "unknown paper 'petzka2022'; did you mean 'petzka2021'"),
         (
             "summary chen2026_fig2",
-            "chen2026_fig2 is not built; build it with: snakemake chen2026_fig2",
+            "chen2026_fig2 is not built at scale demo; build it with: snakemake chen2026_fig2",
         ),
-        ("summary petzka2021", "petzka2021 is not built; build it with: snakemake petzka2021"),
+        (
+            "summary petzka2021",
+            "petzka2021 is not built at scale demo; build it with: snakemake petzka2021",
+        ),
         ("summary chen2026_figH88", "unknown target 'chen2026_figH88'; did you mean 'chen2026_fig"),
     ],
 )

@@ -14,7 +14,6 @@ PATTERNS = {
         "{experiment}", "{family}", "{pack}"
     ),
     "tables/{experiment}.zarr.zip": PLACE.table("{experiment}"),
-    "tables/{experiment}.correlations.zarr.zip": PLACE.correlations("{experiment}"),
     "figures/{paper}/{figure}.csv": PLACE.figure("{paper}", "{figure}", "csv"),
     "verdicts/{paper}/{figure}.json": PLACE.verdicts("{paper}", "{figure}"),
     "verdicts/scoreboard.json": PLACE.scoreboard("json"),

@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from flatlab.core.options import Activation, options_of
-from flatlab.core.registry import literal
+from flatlab.core.registry import keys_of, literal
+from flatlab.core.schema import convert
 from flatlab.data import load
 from flatlab.data._tensors import prepare
-from flatlab.lab.plan import convert, keys_of
 from flatlab.lab.train import train_packs
 from flatlab.lab.train.initializations import draw
 from flatlab.networks import ACTIVATIONS, Gaussian, build

@@ -71,7 +71,7 @@ class Lab:
 
     PACKS = ("lr0.05-b20-s0-1", "lr0.1-b20-s0-1")
     FAMILIES = ("accuracy", "geometry")
-    ANALYSIS = ("table", "correlate", "draw figH8", "verify figH8", "score", "all")
+    ANALYSIS = ("table", "draw figH8", "verify figH8", "score", "all")
     GRID = "papers/chen2026/experiments/mlp-grid.yaml"
     TABLE = "results/demo/tables/mlp-grid.zarr.zip"
     FIGURE = "results/demo/figures/chen2026/figH8"

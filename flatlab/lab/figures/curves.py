@@ -47,13 +47,10 @@ MARK = Look("0.4", "", (0, (2, 1.3)))
 
 
 def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
-    """The columns of `spread`: those of the settings, samples and iterations that are declared."""
+    """The columns of `spread`: those of the settings and samples that are declared."""
     ((_, networks),) = tables.items()
-    if figure["until"]:
-        networks = networks.with_table(selection.until_stop, figure["until"])
-    networks = networks.with_table(selection.first, figure["share"]).where(**figure["where"])
     options = {key: figure[key] for key in ("quantities", "samples", "marks", "named")}
-    return spread(networks, **options)
+    return spread(networks.where(**figure["where"]), **options)
 
 
 def spread(

@@ -3,6 +3,7 @@
 seaborn's pointplot would compute intervals with a bootstrap of its own.
 """
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -21,15 +22,17 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     pair has no value where one of its quantities was not measured in an experiment.
     """
     rows = []
-    columns = {name: figure["aliases"].get(name, name) for pair in figure["pairs"] for name in pair}
+    columns = [
+        tuple(figure["aliases"].get(name, name) for name in pair) for pair in figure["pairs"]
+    ]
     titles = labels.headings(tables.tables)
     for experiment, networks in tables.items():
-        result = networks.drawn_correlations(columns)
+        result = networks.drawn_correlations(itertools.chain(*columns))
         for kind in KINDS:
-            known = zip(figure["pairs"], result.of_pairs(kind, figure["pairs"]), strict=True)
+            known = zip(figure["pairs"], columns, result.of_pairs(kind, columns), strict=True)
             rows += [
-                [titles[experiment], kind, x, y, *numbers, result.runs_used(x, y)]
-                for (x, y), numbers in known
+                [titles[experiment], kind, *pair, *numbers, result.runs_used(*columns_of)]
+                for pair, columns_of, numbers in known
             ]
     header = ["experiment", "kind", "x", "y", "rho", "low", "high", "runs"]
     return pd.DataFrame(rows, columns=header)

@@ -94,8 +94,9 @@ def _axes(ax: Any, about: Mapping[str, Any], rows: pd.DataFrame, figure: Setting
         ax.set_xlabel(style.of_iterations(ax, values))
     else:
         ax.set_xscale("log", base=2 if about["x_scale"] == "powers of two" else 10)
-    if about["x_scale"] == "values":
-        style.at_values(ax, values)
+    if about["x_scale"] == "values":  # ticks at these, and nowhere else
+        ax.set_xticks(values, [f"{value:g}" for value in values])
+        ax.set_xticks([], minor=True)
     for draw_line, at in ((ax.axhline, figure["level"]), (ax.axvline, about["at"])):
         if at is not None:
             draw_line(at, color="0.6", lw=0.7, zorder=0.5)

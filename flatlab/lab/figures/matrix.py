@@ -27,21 +27,19 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     `high`: the correlation matrix and the ends of its intervals.  Rows of `style.OTHER_KINDS`: the
     correlations within settings and adjusted for the training loss.
     """
-    ((key, networks),) = tables.items()
+    ((_, networks),) = tables.items()
     names = figure["quantities"]
     if figure["seeds"]:
         networks = networks.where(seed=list(figure["seeds"]))
     data, values = networks.data, {name: networks.values(name) for name in names}
-    if figure["seeds"]:
-        known = networks.correlation_matrices({name: name for name in names})
-    else:
-        known = tables.correlations(key, names).sel(x=names, y=names)
-    matrices = [known[name].sel(kind="pooled").values for name in MATRICES]
-    matrices += [known["rho"].sel(kind=kind).values for kind in OTHER_KINDS]
+    others = [] if figure["seeds"] else networks.quantities
+    known = networks.drawn_correlations([*others, *names])
+    places = [known.names.index(name) for name in names]
+    matrices = [*known.matrix("pooled"), *(known.matrix(kind)[0] for kind in OTHER_KINDS)]
     head = {"row": "run", "name": data["run"].values, "setting": labels.in_words(data)}
     parts = [pd.DataFrame({**head, **values})]
     for kind, matrix in zip((*MATRICES, *OTHER_KINDS), matrices, strict=True):
-        columns = dict(zip(names, matrix.T, strict=True))
+        columns = dict(zip(names, matrix[np.ix_(places, places)].T, strict=True))
         parts.append(pd.DataFrame({"row": kind, "name": names, **columns}))
     return pd.concat(parts, ignore_index=True)
 

@@ -19,16 +19,17 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     parts, titles = [], labels.headings(tables.tables)
     for experiment, networks in tables.items():
         names, settings = networks.data["run"].values, labels.in_words(networks.data)
-        known = tables.correlations(experiment, itertools.chain(*figure["pairs"]))
-        for x, y in figure["pairs"]:
+        shown = itertools.chain(*figure["pairs"])
+        known = networks.drawn_correlations([*networks.quantities, *shown])
+        correlations = {kind: known.of_pairs(kind, figure["pairs"]) for kind in style.KINDS}
+        for place, (x, y) in enumerate(figure["pairs"]):
             head = {"experiment": titles[experiment], "x": x, "y": y}
             points = {"x_value": networks.values(x), "y_value": networks.values(y)}
             parts.append(
                 pd.DataFrame({"row": "run", **head, "name": names, "setting": settings, **points})
             )
-            pair = known.sel(x=x, y=y)
-            rho = {name: float(pair[name].sel(kind="pooled")) for name in ("rho", "low", "high")}
-            rho |= {kind: float(pair["rho"].sel(kind=kind)) for kind in style.OTHER_KINDS}
+            rho = dict(zip(("rho", "low", "high"), correlations["pooled"][place], strict=True))
+            rho |= {kind: correlations[kind][place][0] for kind in style.OTHER_KINDS}
             parts.append(pd.DataFrame([{"row": "rho", **head, **rho}]))
     return pd.concat(parts, ignore_index=True)
 

@@ -3,7 +3,6 @@
 The panels of `Pairs`, and of a template of andriushchenko2023, are drawn here, too.
 """
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from flatlab.lab.figures.style import (
     LARGEST,
     MAP,
     MARKERS,
-    SMALLEST,
+    MIDDLE,
     UNKNOWN,
     marker_of,
 )
@@ -66,9 +65,10 @@ class Panel(NamedTuple):
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """A panel per entry of `panels`."""
     panels = [*_panels(frame, figure)]
-    looks, counted = OfFactors(frame, figure), _counted(frame, figure)
+    looks = OfFactors(frame[frame["row"] == "run"], figure, figure["groups"])
+    counted = _counted(frame, figure)
     across = figure["across"] or len(panels)
-    spare = draw_panels(fig, panels, looks, across, figure["shared"], counted)
+    spare = draw_panels(fig, panels, looks, across, shared=True, counted=counted)
     if figure["subset"] and spare:
         _forest(spare[0], frame[frame["row"] == figure["correlation"]], figure)
 
@@ -231,42 +231,31 @@ class OfSettings:
 
 
 class OfFactors:
-    """What colour, marker and size stand for, the same on all pages of a figure."""
+    """What colour and marker stand for: the levels of one hyper-parameter and of another.
 
-    def __init__(self, frame: pd.DataFrame, figure: Settings) -> None:
+    frame: rows with all of their levels, and rows `run`.
+    factors: `groups` of the figure, that of the colours first.
+    """
+
+    def __init__(self, frame: pd.DataFrame, figure: Settings, factors: Sequence[str]) -> None:
         from matplotlib import colormaps
         from matplotlib.cm import ScalarMappable
         from matplotlib.colors import ListedColormap, LogNorm, Normalize, to_hex
 
-        self.figure, self.factors = figure, list(figure["groups"])
-        self.counts = frame[(frame["row"] == "count") & (frame.get("networks", 0) > 0)]
-        size, shade = figure.get("size"), figure["shade"]
-        runs, self.colors = frame[frame["row"] == "run"], COLORS
-        levels = runs if self.counts.empty else self.counts
-        self.levels = {name: list(levels[name].dropna().unique()) for name in self.factors}
-        if self.factors and len(self.counts):
-            on_pages = self.counts.groupby("experiment")[self.factors[0]].nunique()
-            if (on_pages == 1).any():  # colour is of a factor that varies on every page
-                self.factors.reverse()
-        steps = self.levels[self.factors[0]] if self.factors else []
+        self.figure, self.factors, self.colors = figure, factors, COLORS
+        self.levels = {name: list(frame[name].dropna().unique()) for name in factors}
+        steps = self.levels[factors[0]] if factors else []
         if len(steps) > 2 and not isinstance(steps[0], str):
             steps.sort()
             shares = np.linspace(0, DARK_ENOUGH, len(steps))
             self.colors = tuple(to_hex(colormaps[MAP](share)) for share in shares)
-        self.sizes = self.explained = sorted({*runs[size].dropna()}) if size else []
         self.bar = None
+        shade, runs = figure["shade"], frame[frame["row"] == "run"]
         if shade and len(runs):
             ends = np.nanmin(runs[shade]), np.nanmax(runs[shade])
             norm = LogNorm(*ends) if ends[0] > 0 and ends[1] > 20 * ends[0] else Normalize(*ends)
             shades = ListedColormap(colormaps[MAP](np.linspace(0, DARK_ENOUGH, 256)))
             self.bar = ScalarMappable(norm, shades.with_extremes(bad=UNKNOWN))
-
-    def of_page(self, frame: pd.DataFrame) -> "OfFactors":
-        """The same, whose legend has what this part of the frame shows."""
-        page = copy.copy(self)
-        page.counts = self.counts[self.counts["experiment"].isin(frame["experiment"])]
-        page.explained = [each for each in self.sizes if each in {*frame[self.figure["size"]]}]
-        return page
 
     def scatter(self, ax: Any, points: pd.DataFrame) -> None:
         """The networks of a panel."""
@@ -277,10 +266,10 @@ class OfFactors:
                 shades = rows[self.figure["shade"]]
                 look |= {"c": shades, "norm": self.bar.norm, "cmap": self.bar.cmap}
                 look["plotnonfinite"] = True
-            sizes = rows.get(self.figure.get("size"), [0] * len(rows))
             if not any(self.figure.get(name) for name in ("groups", "size", "shade")):
                 look |= {"alpha": 0.6, "lw": 0}  # where they overlap
-            ax.scatter(rows["x"], rows["y"], s=[self.size(value) ** 2 for value in sizes], **look)
+            sizes = [diameter**2 for diameter in self.diameters(rows)]
+            ax.scatter(rows["x"], rows["y"], s=sizes, **look)
 
     def lines(self, ax: Any, points: pd.DataFrame) -> bool:
         """The lines of least squares of the levels of the first factor, if the figure has them."""
@@ -308,30 +297,23 @@ class OfFactors:
             return marker_of(level)
         return MARKERS[self.levels[name].index(level) % len(MARKERS)]
 
-    def size(self, value: Any) -> float:
-        """The diameter of a marker, in points."""
-        if len(self.sizes) < 2:
-            return (SMALLEST + LARGEST) / 2
-        return SMALLEST + (LARGEST - SMALLEST) * self.sizes.index(value) / (len(self.sizes) - 1)
+    def diameters(self, rows: pd.DataFrame) -> Sequence[float]:
+        """Of the markers of some networks, in points."""
+        return [MIDDLE] * len(rows)
 
-    def explain(self, fig: Any, axes: Any, counted: str = "") -> None:
-        """A legend above all panels, with the numbers of networks, and a bar of colours.
+    def explain(self, fig: Any, axes: Any, counted: str = "", across: int = 7) -> None:
+        """A legend above all panels, with so many entries side by side, and a bar of colours.
 
         counted: the numbers of networks, beside the bar.
         """
         from matplotlib.lines import Line2D
 
-        handles = self._groups() if len(self.counts) else self._levels()
-        for value in self.explained[:: 1 if len(self.explained) < 4 else len(self.explained) - 1]:
-            label = values_in_words(self.figure, {self.figure["size"]: value})
-            handles.append((label, "0.6", "o", self.size(value)))
         lines = [
             Line2D([], [], ls="", mew=0, color=color, marker=marker, ms=ms, label=label)
-            for label, color, marker, ms in handles
+            for label, color, marker, ms in self.entries()
         ]
         if lines:
             options = {"fontsize": 6.5, "handletextpad": 0.1, "columnspacing": 1.0}
-            across = int(fig.bbox.width / fig.dpi / 2) or 1 if len(self.counts) else 7
             fig.legend(
                 handles=lines, loc="outside upper left", ncols=min(across, len(lines)), **options
             )
@@ -340,22 +322,8 @@ class OfFactors:
             bar = fig.colorbar(self.bar, ax=axes, shrink=0.6, aspect=30)
             bar.set_label(f"{label} ({counted})" if counted else label, fontsize=6.5)
 
-    def _groups(self) -> list[tuple[str, str, str, float]]:
-        """Label, colour, marker and size of each group, with the number of its networks."""
-        handles = []
-        grouped = self.counts[self.counts["group"] != ""].groupby("group", sort=False)
-        for label, rows in grouped:
-            color, marker = self.of(tuple(rows[name].iloc[0] for name in self.figure["groups"]))
-            numbers = [
-                f"{n:.0f} of {every:.0f}"
-                for n, every in zip(rows["networks"], rows["of"], strict=True)
-            ]
-            label = f"{label}: {' and '.join(numbers)}" if self.figure["at_most"] else str(label)
-            handles.append((label, "0.4" if self.bar else color, marker, (SMALLEST + LARGEST) / 2))
-        return handles
-
-    def _levels(self) -> list[tuple[str, str, str, float]]:
-        """The same for each level of the first hyper-parameter, a colour, and of a second one."""
+    def entries(self) -> list[tuple[str, str, str, float]]:
+        """Label, colour, marker and size of each level: a colour, or a marker of a second one."""
         handles = []
         for name in self.factors:
             for level in self.levels[name]:

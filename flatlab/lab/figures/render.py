@@ -45,23 +45,20 @@ STYLE: dict[str, Any] = {
 """Colours and drawing order of seaborn's style "ticks"; importing it takes most of a second."""
 
 
-def make(figure: Settings, tables: Tables, correlations: Tables | None = None) -> dict[str, bytes]:
+def make(figure: Settings, tables: Tables) -> dict[str, bytes]:
     """Draw a figure: the content of its files by extension (pdf, svg, png, csv, txt).
 
     figure: what is declared.
     tables: of its experiments.
-    correlations: their correlation matrices, where a job has computed them.
     """
     figure = completed(figure, tables)
-    frame = frame_of(figure, tables, correlations)
+    frame = frame_of(figure, tables)
     module = importlib.import_module(figure["drawn_by"])
 
     def page(draw: Callable[..., None], fig: Any) -> None:
         below_badge = fig.subfigures()
         draw(below_badge, frame, figure)
-        if headline := figure.get("headline"):
-            fig.suptitle(headline, x=0.01, ha="left")
-        elif text := badge(tables):
+        if text := badge(tables):
             box = {"boxstyle": "round,pad=0.25", "fc": "0.93", "ec": "none"}
             fig.suptitle(text, fontsize=6, x=0.99, ha="right", color="0.35", bbox=box)
 
@@ -94,7 +91,7 @@ def files_of(
     return {"csv": frame.to_csv(index=False).encode(), **pictures}
 
 
-def frame_of(figure: Settings, tables: Tables, correlations: Tables | None = None) -> pd.DataFrame:
+def frame_of(figure: Settings, tables: Tables) -> pd.DataFrame:
     """What a figure shows. Raises `PlanError` for what a table does not have."""
     from flatlab.lab.tables.networks import NotEligible, ResultTables
 
@@ -106,9 +103,9 @@ def frame_of(figure: Settings, tables: Tables, correlations: Tables | None = Non
             FutureWarning,
             stacklevel=2,
         )
-        return select(figure, tables, correlations or {})
+        return select(figure, tables, {})
     try:
-        return select(figure, ResultTables(tables, correlations))
+        return select(figure, ResultTables(tables))
     except NotEligible as missing:
         raise PlanError("; ".join(filter(None, [str(missing), missing.hint]))) from None
 

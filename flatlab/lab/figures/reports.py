@@ -297,15 +297,12 @@ def frame_of(kind: str, reports: Reports, quantities: Sequence[str] = ()) -> pd.
     return pd.concat(parts).reset_index(drop=True)
 
 
-def pictures(
-    kind: str, reports: Reports, quantities: Sequence[str] = (), title: str = ""
-) -> dict[str, bytes]:
+def pictures(kind: str, reports: Reports, quantities: Sequence[str] = ()) -> dict[str, bytes]:
     """The files of a picture by extension: pdf, svg, png, and csv of what is drawn.
 
     kind: one of `KINDS`.
     reports: by name; several are drawn beside each other.
     quantities: of a run or by layer, those that are drawn; all if empty.
-    title: the headline; "": none.
 
     Raises `PlanError` as `frame_of` does.
     """
@@ -315,10 +312,10 @@ def pictures(
     across = min(count, how.across)
     height = 0.5 + 2.2 * -(-count // across) + 0.5 * (count == 1)
     size = max(4.0, how.width * across), height
-    return files_of(frame, {lambda fig: draw(fig, frame, how, title): size})
+    return files_of(frame, {lambda fig: draw(fig, frame, how): size})
 
 
-def draw(fig: Any, frame: pd.DataFrame, kind: Kind, title: str) -> None:
+def draw(fig: Any, frame: pd.DataFrame, kind: Kind) -> None:
     """A panel for each combination of the kind's columns, titled by those that vary."""
     parts = list(frame.groupby(list(kind.by), sort=False)) if kind.by else [((), frame)]
     columns = min(len(parts), kind.across)
@@ -334,11 +331,11 @@ def draw(fig: Any, frame: pd.DataFrame, kind: Kind, title: str) -> None:
         ax.set_title(textwrap.fill(words, width), loc="left")
         ax.grid(alpha=0.5, lw=0.4)
         kind.draw(ax, rows, frame)
-    _legend(fig, {} if kind.by == ("report",) else _colors(frame), frame, title)
+    _legend(fig, {} if kind.by == ("report",) else _colors(frame), frame)
 
 
-def _legend(fig: Any, colors: Mapping[str, str], frame: pd.DataFrame, title: str) -> None:
-    """Above the panels: the headline, the reports if there are several, ends of a spectrum."""
+def _legend(fig: Any, colors: Mapping[str, str], frame: pd.DataFrame) -> None:
+    """Above the panels: the reports if there are several, and the ends of a spectrum."""
     from matplotlib.lines import Line2D
 
     ends = list(dict.fromkeys(frame.get("end", ())))
@@ -349,6 +346,4 @@ def _legend(fig: Any, colors: Mapping[str, str], frame: pd.DataFrame, title: str
         longest = max(len(str(line.get_label())) for line in lines) + 6
         columns = int(LETTERS_PER_INCH * fig.get_figwidth() // longest)
         where = {"loc": "outside upper left", "ncols": max(1, min(columns, len(lines)))}
-        fig.legend(handles=lines, title=title or None, alignment="left", **where)
-    elif title:
-        fig.suptitle(title, x=0.01, ha="left")
+        fig.legend(handles=lines, **where)

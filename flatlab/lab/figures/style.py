@@ -82,7 +82,7 @@ MARKERS = "o^sDvPX"
 DECADES = 1000
 """A logarithmic axis of time begins at the last iteration over this."""
 
-SMALLEST, LARGEST = 2.2, 5.0
+SMALLEST, MIDDLE, LARGEST = 2.2, 3.6, 5.0
 """The sizes of markers, in points."""
 
 MAP, UNKNOWN, DARK_ENOUGH = "viridis", "0.6", 0.85
@@ -278,19 +278,12 @@ def mark_clipped(axes: Iterable[Any]) -> None:
                     ax.plot(place, [end] * len(place), marker=marker, clip_on=False, **look)
 
 
-def at_values(ax: Any, values: Sequence[float]) -> None:
-    """Ticks at all values of a horizontal axis, and nowhere else."""
-    from matplotlib.ticker import NullLocator
-
-    ax.set_xticks(values, [f"{value:g}" for value in values])
-    ax.xaxis.set_minor_locator(NullLocator())
-
-
-def span(ax: Any, values: pd.Series, factor: float, margin: float = 0.08) -> None:
+def span(ax: Any, values: pd.Series, factor: float) -> None:
     """Limits of a vertical axis, of which a logarithmic one has no place for the others.
 
     factor: from the least and the largest positive value to the ends of a logarithmic axis.
-    margin: the share of the range of the values that is free at both ends of a linear axis.
+
+    At both ends of a linear axis a share of the range of the values is free.
     """
     finite = values[np.isfinite(values) & ((values > 0) | (ax.get_yscale() == "linear"))]
     if not len(finite):
@@ -299,7 +292,7 @@ def span(ax: Any, values: pd.Series, factor: float, margin: float = 0.08) -> Non
     if ax.get_yscale() == "log":
         ax.set_ylim(low / factor, high * factor)
     else:
-        free = margin * (high - low or abs(high) or 1)
+        free = 0.08 * (high - low or abs(high) or 1)
         ax.set_ylim(low - free, high + free)
 
 

@@ -16,10 +16,7 @@ from flatlab.core.store import StoreError, load_dataset, load_json, load_weights
 from flatlab.lab.jobs.job import RunningJob
 from flatlab.lab.jobs.memory import quick_imports
 
-VARIANTS = {
-    **{"train_large": "train", "train_one": "train"},
-    **{"recorrelate": "correlate", "redraw": "draw", "reverify": "verify"},
-}
+VARIANTS = {"train_large": "train", "train_one": "train", "redraw": "draw", "reverify": "verify"}
 """Rules that differ from another in their files alone."""
 
 
@@ -73,21 +70,12 @@ def table(job: RunningJob) -> None:
     job.save(imported("lab/kinds", job.params.kind).tabulate(parts, job.params.settings))
 
 
-def correlate(job: RunningJob) -> None:
-    """Correlate every pair of quantities in a table."""
-    from flatlab.lab.tables.networks import Networks
-
-    networks = Networks.of("table", load_dataset(job.input.table))
-    job.save(networks.correlation_matrices(networks.quantities))
-
-
 def draw(job: RunningJob) -> None:
     """Draw one figure, and write the numbers that it shows."""
     from flatlab.lab.figures.render import make
 
     figure = job.params.settings
-    tables = _loaded(figure["experiments"], job.input.tables)
-    job.save(**make(figure, tables, _loaded(figure["correlated"], job.input.correlations)))
+    job.save(**make(figure, _loaded(figure["experiments"], job.input.tables)))
 
 
 def verify(job: RunningJob) -> None:

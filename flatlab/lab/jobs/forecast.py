@@ -3,13 +3,10 @@
 Each job leaves its run time in the record beside its output. On a CPU the processor's time counts,
 since other work may have run beside it. Resumed jobs know that of their last part alone, and do not
 count. From these records, training and measuring are predicted in proportion to their work, or, if
-their work is unknown, from jobs at the same scale. What no job of a network is known of is taken
-from that network, if possible of the same architecture, whose jobs are the most alike in size: time
-is in proportion to work only nearby.
+their work is unknown, from jobs at the same scale.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from math import log
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,7 +52,7 @@ class Forecast(NamedTuple):
     """The prediction for jobs of one kind and network.
 
     hours: None without any record; an upper bound if some of them stop when they have learnt.
-    basis: how many records it rests on, and of which networks.
+    basis: how many records it rests on.
     """
 
     kind: str
@@ -174,34 +171,16 @@ def forecast(
     for (kind, network), group in groups.items():
         lacking = [job for job in group if not job.file.is_file()]
         left = lacking if chosen.config.packs == "all" else []
-        wanted = (group[0].recorded_as, chosen.config.device)
-        known = {net: t for (k, net, device), t in times.items() if (k, device) == wanted and t[1]}
+        seconds, work, jobs = times.get(
+            (group[0].recorded_as, network, chosen.config.device), (0, 0, 0)
+        )
         hours, basis = None, ""
-        if known:
-            peer = network if network in known else _most_alike(known, network, group)
-            seconds, work, jobs = known[peer]
+        if work:
             hours = sum(seconds / work * job.work + JOB_S for job in left) / 3600
-            basis = f"{jobs} jobs" if peer == network else f"roughly, {jobs} jobs of {peer}"
+            basis = f"{jobs} jobs"
             if any(job.stops for job in left):
                 basis += "; less where networks stop once they have learnt"
         forecasts.append(
             Forecast(kind, network, len(left), len(group) - len(lacking), hours, basis)
         )
     return forecasts
-
-
-def _most_alike(
-    known: Mapping[str, tuple[float, ...]], network: str, group: Sequence[TimedJob]
-) -> str:
-    """The network whose jobs stand in for those of another one.
-
-    known: seconds, work and number of jobs, by network.  group: the jobs of the other one.
-    """
-    mean = sum(job.work for job in group) / len(group)
-
-    def unlike(name: str) -> tuple[bool, float]:
-        _, work, jobs = known[name]
-        architectures = {each.partition(" (")[0] for each in (name, network)}  # without widths
-        return len(architectures) > 1, abs(log(work / jobs / mean))
-
-    return min(known, key=unlike)

@@ -9,7 +9,6 @@ hyper-parameters of a setting and a seed by name, and returns a state dictionary
 mapping of outcomes; one job trains one run.
 """
 
-import glob
 import itertools
 import os
 import warnings
@@ -23,7 +22,7 @@ from flatlab.core.contents import content_of
 from flatlab.core.options import section
 from flatlab.core.paths import built_at
 from flatlab.core.registry import joined, keys_of, measures_samples, module_of
-from flatlab.core.run_records import RunRecords, read_records
+from flatlab.core.run_records import RunRecords, files_matching, read_records
 from flatlab.core.schema import REDUCED, PlanError, Strict, closest, means, plain
 from flatlab.core.studies import module_of_function, studies, study_of
 from flatlab.inputs.arguments import Measure
@@ -108,7 +107,7 @@ class DeclaredFunction(Declared, frozen=True, kw_only=True):
 
 
 class StudyNetworks(Experiment, frozen=True, kw_only=True):
-    """Networks of a study at one scale.
+    """Networks of a study at one scale: each file of weights, or each run of a function, is a pack.
 
     study: its key.
     file: the content of the experiment's file.
@@ -121,13 +120,9 @@ class StudyNetworks(Experiment, frozen=True, kw_only=True):
     options: dict[str, dict[str, Any]]
 
     kind: ClassVar[str] = "networks"
-    schema: ClassVar[type[Declared]]
-    trained: ClassVar[str]
-    """How its networks were trained, in words."""
 
     @classmethod
     def load(cls, source: Source, find: LoadExperiment) -> "StudyNetworks":
-        """Read and check the file; `PlanError` with the file and the key."""
         study = study_of(source.folder, source.name)
         measure, options = section(source.parts("measure"), Measure)
         if measure.precision:
@@ -139,13 +134,15 @@ class StudyNetworks(Experiment, frozen=True, kw_only=True):
                     f"{source.location('measure', 'families')}: losses and errors on training and "
                     f"test sets are measured anyway; leave out {family}"
                 )
-        file: Any = source.record(cls.schema, leaving=("from", "measure"))
+        from_files = source.value("from") == "files"
+        schema = DeclaredFiles if from_files else DeclaredFunction
+        file: Any = source.record(schema, leaving=("from", "measure"))
         module_of_function(file.model, study, source.location("model"))
         networks = cls(
             key=source.key,
             scale=source.scale,
             title=file.title,
-            packs=cls.packs_of(source, file, study),
+            packs=(_of_files if from_files else _of_runs)(source, file, study),
             families=measure.families,
             study=study,
             file=file,
@@ -155,10 +152,14 @@ class StudyNetworks(Experiment, frozen=True, kw_only=True):
         networks.check_data(source.location("data"))
         return networks
 
-    @staticmethod
-    def packs_of(source: Source, file: Any, study: str) -> dict[str, Network]:
-        """The networks by their keys; `PlanError` for what cannot be had."""
-        raise NotImplementedError
+    @property
+    def by_function(self) -> bool:
+        return isinstance(self.file, DeclaredFunction)
+
+    @property
+    def trained(self) -> str:
+        """How its networks were trained, in words."""
+        return "by a function of the study" if self.by_function else "elsewhere"
 
     def check_data(self, context: str) -> None:
         """Raise `PlanError` if there are no such data."""
@@ -185,15 +186,34 @@ class StudyNetworks(Experiment, frozen=True, kw_only=True):
     def size(self, pack: str) -> int:
         return 1
 
-    def weights_of(self, pack: str) -> str:
-        """The file with the weights of a network."""
-        raise NotImplementedError
+    def training(self, pack: str) -> PlannedJob | None:
+        if not self.by_function:
+            return None
+        network: Network = self.pack(pack)
+        settings = {
+            "study": self.study,
+            "function": self.file.train,
+            "arguments": {**network.hyperparameters, SEED: network.seed},
+        }
+        return PlannedJob(
+            inputs={},
+            settings=settings,
+            code=fingerprint(self._module(self.file.train)),
+            gpu=True,
+            kind="train",
+            network=self.file.train,
+        )
+
+    def weights(self, pack: str) -> dict[str, str]:
+        if self.by_function:
+            return {"weights": super().weights(pack)["weights"]}
+        return {"weights": str(self.path(self.pack(pack).file))}
 
     def measuring(self, pack: str, family: str) -> PlannedJob:
         network: Network = self.pack(pack)
         chosen, families = self.measure, joined(family)
         data, path = self.file.data, self.path(self.file.data)
-        inputs: dict[str, str | list[str]] = {"weights": self.weights_of(pack)}
+        inputs: dict[str, str | list[str]] = {"weights": self.weights(pack)["weights"]}
         roots = ["flatlab.lab.kinds._user_networks", self._module(self.file.model)]
         roots += [module_of("metrics", name) for name in families]
         roots.append(module_of("losses", chosen.loss))
@@ -212,7 +232,7 @@ class StudyNetworks(Experiment, frozen=True, kw_only=True):
             "performance": family == self.families[0],
             **({"outcomes": True} if self.by_function else {}),
         }
-        content = {} if self.by_function else {"weights": content_of(self.weights_of(pack))}
+        content = {} if self.by_function else {"weights": content_of(self.weights(pack)["weights"])}
         if self.data_sets:
             inputs["data"] = str(built_at(self.scale).data(data))
         elif path.exists():
@@ -237,7 +257,7 @@ class StudyNetworks(Experiment, frozen=True, kw_only=True):
     def tabulating(self, published: Experiment) -> PlannedJob:
         assert isinstance(published, StudyNetworks)
         networks = {
-            pack: {**plain(network), "file": network.file or self.weights_of(pack)}
+            pack: {**plain(network), "file": network.file or self.weights(pack)["weights"]}
             for pack, network in self.packs.items()
         }
         about = {
@@ -266,80 +286,35 @@ class StudyNetworks(Experiment, frozen=True, kw_only=True):
         return [f"{len(self.packs)} networks of {self.file.model}, trained {self.trained}"]
 
 
-class Files(StudyNetworks, frozen=True, kw_only=True):
-    """Networks from files at one scale; each file of weights is a pack."""
-
-    schema: ClassVar[type[Declared]] = DeclaredFiles
-    trained: ClassVar[str] = "elsewhere"
-
-    @staticmethod
-    def packs_of(source: Source, file: DeclaredFiles, study: str) -> dict[str, Network]:
-        folder, paths = studies()[study], set[str]()
-        for pattern in [file.files] if isinstance(file.files, str) else file.files:
-            if not (there := glob.glob(pattern, root_dir=folder, recursive=True)):
-                raise PlanError(f"{source.location('files')}: no file matches {pattern}")
-            paths |= {*there}
-        runs = None if file.runs is None else Path(os.path.relpath(folder / file.runs))
-        records = read_records([Path(path) for path in sorted(paths)], runs, file.outcomes)
-        packs: dict[str, Network] = {}
-        columns = (records.files, records.hyperparameters, records.outcomes, records.seeds)
-        for name, path, values, outcomes, seed in zip(records.names, *columns, strict=True):
-            if {*"{}"} & {*str(path)}:
-                where = source.location("files")
-                raise PlanError(f"{where}: {path} has braces, which Snakemake reads; rename it")
-            if (pack := name.replace(os.sep, "_")) in packs:
-                where = source.location("files")
-                raise PlanError(f"{where}: two files are called {pack}; rename one")
-            packs[pack] = Network(
-                hyperparameters=values, seed=seed, file=str(path), outcomes=outcomes
-            )
-        return packs
-
-    def weights_of(self, pack: str) -> str:
-        return str(self.path(self.pack(pack).file))
+def _of_files(source: Source, file: DeclaredFiles, study: str) -> dict[str, Network]:
+    """The networks in files; `PlanError` for what cannot be had."""
+    folder, where = studies()[study], source.location("files")
+    patterns = [file.files] if isinstance(file.files, str) else file.files
+    files = files_matching(patterns, f"{where}: ", folder)
+    runs = None if file.runs is None else Path(os.path.relpath(folder / file.runs))
+    records = read_records(files, runs, file.outcomes)
+    packs: dict[str, Network] = {}
+    columns = (records.files, records.hyperparameters, records.outcomes, records.seeds)
+    for name, path, values, outcomes, seed in zip(records.names, *columns, strict=True):
+        if {*"{}"} & {*str(path)}:
+            raise PlanError(f"{where}: {path} has braces, which Snakemake reads; rename it")
+        if (pack := name.replace(os.sep, "_")) in packs:
+            raise PlanError(f"{where}: two files are called {pack}; rename one")
+        packs[pack] = Network(hyperparameters=values, seed=seed, file=str(path), outcomes=outcomes)
+    return packs
 
 
-class Function(StudyNetworks, frozen=True, kw_only=True):
-    """Networks that a function of the study trains, at one scale; each run is a pack."""
-
-    by_function: ClassVar[bool] = True
-    schema: ClassVar[type[Declared]] = DeclaredFunction
-    trained: ClassVar[str] = "by a function of the study"
-
-    @staticmethod
-    def packs_of(source: Source, file: DeclaredFunction, study: str) -> dict[str, Network]:
-        module_of_function(file.train, study, source.location("train"))
-        blocks = seed_blocks(file.seeds, source.location("seeds"))
-        packs: dict[str, Network] = {}
-        for values in _settings(source, file):
-            for seed in itertools.chain(*blocks):
-                run = f"{key_of(values, source.location('settings'))}-s{seed}"
-                if run in packs:
-                    raise PlanError(f"{source.location('settings')}: {run} is declared twice")
-                packs[run] = Network(hyperparameters=values, seed=seed)
-        return packs
-
-    def training(self, pack: str) -> PlannedJob:
-        network: Network = self.pack(pack)
-        settings = {
-            "study": self.study,
-            "function": self.file.train,
-            "arguments": {**network.hyperparameters, SEED: network.seed},
-        }
-        return PlannedJob(
-            inputs={},
-            settings=settings,
-            code=fingerprint(self._module(self.file.train)),
-            gpu=True,
-            kind="train",
-            network=self.file.train,
-        )
-
-    def weights(self, pack: str) -> dict[str, str]:
-        return {"weights": super().weights(pack)["weights"]}
-
-    def weights_of(self, pack: str) -> str:
-        return self.weights(pack)["weights"]
+def _of_runs(source: Source, file: DeclaredFunction, study: str) -> dict[str, Network]:
+    """The networks that a function trains; `PlanError` for what cannot be had."""
+    module_of_function(file.train, study, source.location("train"))
+    seeds = [*itertools.chain(*seed_blocks(file.seeds, source.location("seeds")))]
+    packs: dict[str, Network] = {}
+    for values, seed in itertools.product(_settings(source, file), seeds):
+        run = f"{key_of(values, source.location('settings'))}-s{seed}"
+        if run in packs:
+            raise PlanError(f"{source.location('settings')}: {run} is declared twice")
+        packs[run] = Network(hyperparameters=values, seed=seed)
+    return packs
 
 
 def _settings(source: Source, file: DeclaredFunction) -> Iterator[dict[str, Any]]:

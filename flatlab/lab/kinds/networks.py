@@ -21,7 +21,12 @@ from flatlab.lab.kinds import _study_networks as study_networks
 from flatlab.lab.kinds._evidence import evidence
 from flatlab.lab.kinds._packs import Pack
 from flatlab.lab.kinds._sections import Corrupted
-from flatlab.lab.kinds._study_networks import Files, Function, FunctionName, StudyNetworks
+from flatlab.lab.kinds._study_networks import (
+    DeclaredFiles,
+    DeclaredFunction,
+    FunctionName,
+    StudyNetworks,
+)
 from flatlab.lab.kinds.grid import Grid
 from flatlab.lab.plan.experiments import Experiment, LoadExperiment, PlannedJob, Source
 from flatlab.lab.plan.fingerprint import fingerprint
@@ -139,8 +144,7 @@ class OfFunction(Elsewhere, frozen=True, kw_only=True):
 
 
 ZOOS: dict[str, type[DeclaredZoo]] = {"grid": OfGrid, "timm": OfTimm, "function": OfFunction}
-OF_STUDIES: dict[str, type[StudyNetworks]] = {"files": Files, "function": Function}
-SCHEMAS: tuple[type[Strict], ...] = (*ZOOS.values(), Files.schema, Function.schema)
+SCHEMAS: tuple[type[Strict], ...] = (*ZOOS.values(), DeclaredFiles, DeclaredFunction)
 
 
 class Zoo(Experiment, frozen=True, kw_only=True):
@@ -165,8 +169,8 @@ class Zoo(Experiment, frozen=True, kw_only=True):
     def sections(cls) -> dict[str, type[Strict]]:
         return {
             "networks": From,
-            "from files": Files.schema,
-            "from function, trained": Function.schema,
+            "from files": DeclaredFiles,
+            "from function, trained": DeclaredFunction,
             "from function, loaded": OfFunction,
             "from grid": OfGrid,
             "from timm": OfTimm,
@@ -184,9 +188,9 @@ class Zoo(Experiment, frozen=True, kw_only=True):
             raise PlanError(
                 f"{where}: {closest(str(origin), known)}" if origin else f"{where} is missing"
             )
-        trained = source.value("networks") is None
-        if origin in OF_STUDIES and (origin == "files" or trained):
-            return OF_STUDIES[origin].load(source, find)
+        trained = origin == "function" and source.value("networks") is None
+        if origin == "files" or trained:
+            return StudyNetworks.load(source, find)
         return cls.of_origin(origin, source, find)
 
     @classmethod

@@ -14,8 +14,8 @@ from flatlab.core.paths import (
     record_of,
     redrawn_at,
 )
-from flatlab.core.registry import check_known, experiment_files, keys_of, module_of
-from flatlab.core.schema import SCALES, Config, PlanError, closest, convert, describe
+from flatlab.core.registry import experiment_files, keys_of, module_of
+from flatlab.core.schema import SCALES, PlanError, closest
 from flatlab.lab.plan.declarations import (
     Curves,
     CustomFigure,
@@ -32,7 +32,6 @@ from flatlab.lab.plan.experiments import (
     Experiment,
     PlannedJob,
     keys_of_kinds,
-    kind_of,
     load_experiment,
     read_experiment,
 )
@@ -40,7 +39,6 @@ from flatlab.lab.plan.figures import (
     FIGURE_KEY,
     Figure,
     claims_code,
-    correlations_code,
     figures,
     papers,
     targets,
@@ -49,7 +47,6 @@ from flatlab.lab.plan.figures import (
 from flatlab.lab.plan.fingerprint import fingerprint
 from flatlab.lab.plan.plan import (
     Plan,
-    load_config,
     record_start,
     require_writable_snakemake_folder,
     set_job_environment,
@@ -57,13 +54,11 @@ from flatlab.lab.plan.plan import (
 from flatlab.lab.plan.published import as_published, outdated, published_figures, published_scales
 
 __all__ = [
-    "FIGURE_KEY", "PROOFS", "PUBLISHED", "RESULTS", "SCALES", "Config",
-    "Curves", "CustomFigure", "Experiment", "Figure", "Intervals", "Lines", "Matrix", "Pairs",
-    "Panel", "Paper", "Plan", "PlanError", "PlannedJob", "Points", "ResultsFolder",
-    "Sweep", "as_published", "built_at", "check_known", "claims_code",
-    "closest", "command", "convert", "correlations_code", "describe", "experiment_files",
-    "figures", "fingerprint", "keys_of", "keys_of_kinds", "kind_of", "load_config",
-    "load_experiment", "module_of", "outdated", "papers", "published_at", "published_figures",
-    "published_scales", "read_experiment", "record_of", "record_start", "redrawn_at",
-    "require_writable_snakemake_folder", "set_job_environment", "targets", "why_not",
+    "FIGURE_KEY", "PROOFS", "PUBLISHED", "RESULTS", "SCALES", "Curves", "CustomFigure",
+    "Experiment", "Figure", "Intervals", "Lines", "Matrix", "Pairs", "Panel", "Paper", "Plan",
+    "PlanError", "PlannedJob", "Points", "ResultsFolder", "Sweep", "as_published", "built_at",
+    "claims_code", "closest", "command", "experiment_files", "figures", "fingerprint", "keys_of",
+    "keys_of_kinds", "load_experiment", "module_of", "outdated", "papers", "published_at",
+    "published_figures", "published_scales", "read_experiment", "record_of", "record_start",
+    "redrawn_at", "require_writable_snakemake_folder", "set_job_environment", "targets", "why_not",
 ]  # fmt: skip

@@ -6,9 +6,7 @@ Each figure is a record of a template. There are seven, each drawn by the module
 """
 
 import ast
-import difflib
 import functools
-import re
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
@@ -53,7 +51,7 @@ class Declaration(Shown, frozen=True, kw_only=True):
     caption: the sentences below the figure, to which what the tables hold is added.
     details: more sentences, for its page on the site alone.
     labels: of columns whose label here is not that of their quantity's definition.
-    size_inches: width and height; None for the default of the template.
+    size_inches: width and height.
     module: of the paper's folder, with what no template has; that of the figure's key if empty.
     through_training: whether it leaves out networks that were measured at the end alone.
     """
@@ -66,16 +64,12 @@ class Declaration(Shown, frozen=True, kw_only=True):
     """Whether it shows exactly one experiment."""
     BY_EXPERIMENT: ClassVar[bool] = False
     """Whether each experiment has panels of its own, and can be shown without the others."""
-    THROUGH_TRAINING: ClassVar[bool] = False
-    """Whether it leaves out networks that were measured at the end alone."""
-    SIZE: ClassVar[tuple[float, float]] = (7.1, 5.2)
-    """Width and height in inches, unless a declaration says otherwise."""
 
     title: str
     caption: str | Names
     details: str | Names = ""
     labels: dict[str, str] = {}
-    size_inches: tuple[float, float] | None = None
+    size_inches: tuple[float, float] = (7.1, 5.2)
     module: str = ""
     through_training: bool = False
 
@@ -93,11 +87,6 @@ class Declaration(Shown, frozen=True, kw_only=True):
             found = [each for each in found if isinstance(each, str)] + [*chain(*nested)]
         return tuple(filter(None, found))
 
-    @property
-    def correlated(self) -> tuple[str, ...]:
-        """The experiments whose correlation matrices it reads."""
-        return ()
-
     def resolved(self) -> dict[str, Any]:
         """The declaration as plain data, with the defaults of the template filled in."""
         sentences = (self.caption,) if isinstance(self.caption, str) else self.caption
@@ -107,11 +96,8 @@ class Declaration(Shown, frozen=True, kw_only=True):
             "selected_by": module if self.SELECTS else "",
             "drawn_by": module,
             "experiments": self.keys,
-            "correlated": self.correlated,
             "caption": " ".join(sentences),
             "labels": {**labels_of(self.columns_shown), **self.labels},
-            "size_inches": self.size_inches or self.SIZE,
-            "through_training": self.through_training or self.THROUGH_TRAINING,
         }
         for name in ("details", "module"):  # not drawn, and known by the module itself
             content.pop(name)
@@ -127,17 +113,6 @@ def labels_of(columns: Iterable[str]) -> dict[str, str]:
     known = _quantities(*studies().values())
     labels = {column: known.get(column.partition("[")[0]) for column in columns}
     return {column: label for column, label in labels.items() if label}
-
-
-def misspelt(columns: Iterable[str]) -> dict[str, str]:
-    """Columns that no family defines, but one that is spelt almost so: that one."""
-    known = _quantities(*studies().values())
-    found = {}
-    for column in columns:
-        name = re.sub(r"^(log|root) |\[.*", "", column)
-        if name not in known and (alike := difflib.get_close_matches(name, known, 1, 0.85)):
-            found[column] = alike[0]
-    return found
 
 
 @functools.cache
@@ -206,16 +181,13 @@ class Curves(Declaration, frozen=True, kw_only=True):
     marks: whether to mark the start of interpolation.
     looks: lines that look different from those in other figures, by name.
     named: hyper-parameters that name a line; all if empty.
-    until: {"label_smoothing": 0}: each run is shown as long as the one with this value, and
-        otherwise the same, was trained.
-    share: of the iterations, the first ones that are shown.
     """
 
     DRAWN_BY = "curves"
     ONE_EXPERIMENT = True
-    THROUGH_TRAINING = True
-    SIZE = (7.1, 4.9)
 
+    size_inches: tuple[float, float] = (7.1, 4.9)
+    through_training: bool = True
     quantities: Quantities
     where: dict[str, str | int | float] = {}
     logarithmic: tuple[str, ...] = ()
@@ -226,8 +198,6 @@ class Curves(Declaration, frozen=True, kw_only=True):
     marks: bool = True
     looks: dict[str, Look] = {}
     named: tuple[str, ...] = ()
-    until: dict[str, str | int | float] = {}
-    share: Annotated[float, Meta(gt=0, le=1)] = 1.0
 
 
 class Sweep(Declaration, frozen=True, kw_only=True):
@@ -243,8 +213,8 @@ class Sweep(Declaration, frozen=True, kw_only=True):
 
     DRAWN_BY = "sweep"
     ONE_EXPERIMENT = True
-    SIZE = (7.1, 3.2)
 
+    size_inches: tuple[float, float] = (7.1, 3.2)
     quantities: Quantities
     along: Annotated[Along, Meta(min_length=1)]
     line: str
@@ -295,15 +265,11 @@ class Pairs(Declaration, frozen=True, kw_only=True):
 
     DRAWN_BY = "pairs"
     BY_EXPERIMENT = True
-    SIZE = (7.1, 5.4)
 
+    size_inches: tuple[float, float] = (7.1, 5.4)
     pairs: Annotated[PairsOfQuantities, Meta(min_length=1)]
     across: Across = None
     equality: bool = False
-
-    @property
-    def correlated(self) -> tuple[str, ...]:
-        return self.keys
 
 
 class Points(Declaration, frozen=True, kw_only=True):
@@ -320,7 +286,6 @@ class Points(Declaration, frozen=True, kw_only=True):
     logarithmic: "x", "y" or both.
     equal: panels in which a line marks equal numbers.
     counted: columns of numbers of networks that are not shown, with words for them.
-    shared: whether panels of the same vertical title share the axis with the one before.
     across: panels side by side; all if None.
     lines: whether each level of the first of `groups` has its line of least squares.
     subset: a name and the columns with the correlation of a part of the networks and its interval,
@@ -340,7 +305,6 @@ class Points(Declaration, frozen=True, kw_only=True):
     logarithmic: tuple[Literal["x", "y"], ...] = ()
     equal: tuple[str, ...] = ()
     counted: dict[str, str] = {}
-    shared: bool = False
     across: Across = None
     lines: bool = False
     subset: tuple[str, ...] = ()
@@ -354,8 +318,8 @@ class Intervals(Declaration, frozen=True, kw_only=True):
     """
 
     DRAWN_BY = "intervals"
-    SIZE = (7.1, 4.2)
 
+    size_inches: tuple[float, float] = (7.1, 4.2)
     pairs: Annotated[PairsOfQuantities, Meta(min_length=1)]
     aliases: Aliases = {}
 
@@ -371,16 +335,12 @@ class Matrix(Declaration, frozen=True, kw_only=True):
 
     DRAWN_BY = "matrix"
     ONE_EXPERIMENT = True
-    SIZE = (7.1, 7.1)
 
+    size_inches: tuple[float, float] = (7.1, 7.1)
     quantities: Quantities
     seeds: tuple[int, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
     framed: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def correlated(self) -> tuple[str, ...]:
-        return () if self.seeds else self.keys  # those of some seeds are computed when it is drawn
 
 
 class CustomFigure(Declaration, frozen=True, kw_only=True):
@@ -392,8 +352,8 @@ class CustomFigure(Declaration, frozen=True, kw_only=True):
     """
 
     SELECTS = False
-    SIZE = (7.1, 4.8)
 
+    size_inches: tuple[float, float] = (7.1, 4.8)
     columns: tuple[str, ...] = ()
 
 

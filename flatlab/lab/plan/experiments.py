@@ -72,8 +72,6 @@ class Experiment(Strict, frozen=True, kw_only=True):
     missing_files: frozenset[Path] = frozenset()
 
     kind: ClassVar[str]
-    by_function: ClassVar[bool] = False
-    """Whether a function of a study trains its networks."""
 
     @classmethod
     def sections(cls) -> dict[str, type[Strict]]:
@@ -96,6 +94,11 @@ class Experiment(Strict, frozen=True, kw_only=True):
     def data_sets(self) -> list[str]:
         """Its data sets, each once."""
         return []
+
+    @property
+    def by_function(self) -> bool:
+        """Whether a function of a study trains its networks."""
+        return False
 
     def training(self, pack: str) -> PlannedJob | None:
         """The job that trains a pack, or None if nothing is trained."""
@@ -141,11 +144,6 @@ class Experiment(Strict, frozen=True, kw_only=True):
         if key not in self.packs:
             raise PlanError(f"unknown pack {key!r} of {self.key}; {closest(key, self.packs)}")
         return self.packs[key]
-
-    @property
-    def table(self) -> Path:
-        """The file of its table."""
-        return built_at(self.scale).table(self.key)
 
     def metrics(self, pack: str, family: str) -> Path:
         """The metric file of a pack and a family."""

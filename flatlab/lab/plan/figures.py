@@ -7,7 +7,6 @@ names the paper, the figure, the culprit and the closest match; other mistakes a
 import functools
 import importlib.util
 import re
-import warnings
 from collections.abc import Collection, Container, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +17,7 @@ from msgspec.structs import replace
 from flatlab.core.registry import experiment_files, path_of
 from flatlab.core.schema import PlanError, Strict, closest, convert
 from flatlab.core.studies import studies, user_studies
-from flatlab.lab.plan.declarations import TEMPLATES, Declaration, Paper, misspelt
+from flatlab.lab.plan.declarations import TEMPLATES, Declaration, Paper
 from flatlab.lab.plan.fingerprint import fingerprint
 
 FIGURE_KEY = r"(fig|table)[A-Z]?[0-9]+"
@@ -44,18 +43,9 @@ class Figure(Strict, frozen=True, kw_only=True):
         return f"{self.paper}_{self.key}"
 
     @property
-    def title(self) -> str:
-        return self.declared.title
-
-    @property
     def experiments(self) -> list[str]:
         """The experiments whose tables it shows."""
         return list(self.declared.keys)
-
-    @property
-    def correlated(self) -> list[str]:
-        """The experiments whose correlation matrices it reads."""
-        return list(self.declared.correlated)
 
     def restricted_to(self, known: Container[str]) -> "Figure":
         """A copy that shows only these experiments and says so in its caption.
@@ -76,9 +66,6 @@ class Figure(Strict, frozen=True, kw_only=True):
     def settings(self) -> dict[str, Any]:
         """What its draw job depends on besides code and tables, as plain data."""
         content = self.declared.resolved()
-        for column, alike in misspelt(self.declared.columns_shown).items():
-            told = f"{self.target} shows {column!r}, which no measure family defines"
-            warnings.warn(f"{told}; did you mean {alike!r}?", stacklevel=2)
         module = f"flatlab.papers.{self.paper}.{self.declared.module or self.key}"
         modules = {name: content[name] or module for name in ("selected_by", "drawn_by")}
         about = {key: getattr(self, key) for key in ("paper", "key", "cited", "publication")}
@@ -135,11 +122,6 @@ def why_not(target: str) -> str:
     return f"{target} is not part of this version{f'; it needs {needs}' if needs else ''}"
 
 
-def correlations_code() -> str:
-    """The fingerprint of the code that correlates the quantities of a table."""
-    return fingerprint("flatlab.lab.tables.networks")
-
-
 def claims_code(paper: str) -> str:
     """The fingerprint of the code that judges the claims of a paper, which may have none."""
     claims = [f"flatlab.papers.{paper}.claims"]
@@ -170,56 +152,52 @@ def load(folders: Mapping[str, Path], experiments: Collection[str]) -> Papers:
         year = re.search(r"\d{4}$", name)
         return name not in user_studies(), -int(year[0]) if year else 0, name
 
-    files = {name: folder / "figures.py" for name, folder in folders.items()}
-    return {name: _load(name, files[name], experiments) for name in sorted(files, key=age)}
+    return {name: _load(name, folders[name], experiments) for name in sorted(folders, key=age)}
 
 
-def _module(name: str, path: Path) -> ModuleType:
+def _module(name: str, folder: Path) -> ModuleType:
     """The figures.py of a paper, imported; that of a folder elsewhere is executed each time."""
-    if path.parent == studies().get(name):
+    if folder == studies().get(name):
         return importlib.import_module(f"flatlab.papers.{name}.figures")
-    spec = importlib.util.spec_from_file_location(f"{name}.figures", path)
+    spec = importlib.util.spec_from_file_location(f"{name}.figures", folder / "figures.py")
     assert spec is not None
     assert spec.loader is not None
     spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
     return module
 
 
-def _load(paper_key: str, path: Path, experiments: Collection[str]) -> tuple[Paper, list[Figure]]:
-    context = f"{_place(paper_key, path)}/figures.py"
+def _load(name: str, folder: Path, experiments: Collection[str]) -> tuple[Paper, list[Figure]]:
+    place = folder.name if name in user_studies() else f"papers/{name}"
+    context = f"{place}/figures.py"
     try:
-        content = vars(_module(paper_key, path))
+        content = vars(_module(name, folder))
     except (ImportError, TypeError) as error:  # as of a study that an earlier version drew
         if not re.search(r"flatlab\.lab\.plan|(keyword|required) argument", str(error)):
             raise
         raise PlanError(f"{context}: {error}; {RENAMED}") from error
-    for name, kind in (("PAPER", Paper), ("FIGURES", dict)):
-        if not isinstance(content.get(name), kind):
-            raise PlanError(f"{context}: {name} must be there, and a {kind.__name__}")
+    for constant, kind in (("PAPER", Paper), ("FIGURES", dict)):
+        if not isinstance(content.get(constant), kind):
+            raise PlanError(f"{context}: {constant} must be there, and a {kind.__name__}")
     paper = _checked(content["PAPER"], f"{context}: PAPER: ")
-    declared = [
-        _figure(paper_key, path, f"{context}: {key}: ", paper, key, declaration, experiments)
-        for key, declaration in content["FIGURES"].items()
-    ]
+    figures = []
+    for key, declaration in content["FIGURES"].items():
+        declared = _declared(key, declaration, paper, experiments, f"{context}: {key}: ")
+        module = f"{declared.module or key}.py"
+        if not declared.SELECTS and not (folder / module).is_file():
+            what = "draws it" if not declared.DRAWN_BY else "selects what it shows"
+            raise PlanError(f"{context}: {key}: {place}/{module}, which {what}, is missing")
+        number = key.replace("fig", "Figure ").replace("table", "Table ")
+        about = {"cited": f"{paper.cited}, {number}", "publication": paper.publication}
+        figures.append(Figure(paper=name, key=key, declared=declared, **about))
     if paper.targets:
-        declared.sort(key=lambda figure: paper.targets.index(figure.key))
-    return paper, declared
+        figures.sort(key=lambda figure: paper.targets.index(figure.key))
+    return paper, figures
 
 
-def _place(paper_key: str, path: Path) -> str:
-    """How messages call the folder of a paper or a study."""
-    return path.parent.name if paper_key in user_studies() else f"papers/{paper_key}"
-
-
-def _figure(
-    paper_key: str,
-    path: Path,
-    context: str,
-    paper: Paper,
-    key: str,
-    declaration: Any,
-    experiments: Collection[str],
-) -> Figure:
+def _declared(
+    key: str, declaration: Any, paper: Paper, experiments: Collection[str], context: str
+) -> Declaration:
+    """An entry of FIGURES, checked."""
     if not re.fullmatch(FIGURE_KEY, key):
         raise PlanError(f"{context}a figure's key is like fig2, figH8 or table1")
     if paper.targets and key not in paper.targets:
@@ -227,7 +205,7 @@ def _figure(
     if not isinstance(declaration, TEMPLATES):
         kinds = ", ".join(template.__name__ for template in TEMPLATES)
         raise PlanError(f"{context}expected one of {kinds}, found {declaration!r}")
-    declared = _checked(declaration, context)
+    declared: Declaration = _checked(declaration, context)
     for experiment in declared.keys:
         if experiment not in experiments:
             hint = closest(experiment, experiments)
@@ -235,18 +213,7 @@ def _figure(
     if declared.ONE_EXPERIMENT and len(declared.keys) > 1:
         kind = type(declared).__name__
         raise PlanError(f"{context}experiments: {kind} shows one, found {', '.join(declared.keys)}")
-    module = declared.module or key
-    if not declared.SELECTS and not (path.parent / f"{module}.py").is_file():
-        what = "draws it" if not declared.DRAWN_BY else "selects what it shows"
-        raise PlanError(f"{context}{_place(paper_key, path)}/{module}.py, which {what}, is missing")
-    number = key.replace("fig", "Figure ").replace("table", "Table ")
-    return Figure(
-        paper=paper_key,
-        key=key,
-        cited=f"{paper.cited}, {number}",
-        publication=paper.publication,
-        declared=declared,
-    )
+    return declared
 
 
 def _checked(record: Any, context: str) -> Any:

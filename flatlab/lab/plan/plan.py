@@ -43,6 +43,7 @@ class Plan:
     papers: every figure that can be built, by paper; of the experiments with packs where each has
         panels of its own.
     figures: those of the configured papers.
+    as_published: all experiments by key, at scale paper without stand-ins.
     """
 
     def __init__(self, config: Mapping[str, Any], name: str = "config.yaml") -> None:
@@ -50,7 +51,7 @@ class Plan:
         # All files are read now, so that a mistake is reported before anything runs.
         keys = sorted(experiment_files())
         self.experiments = {key: self.experiment(key) for key in keys}
-        self._as_published = {key: self._load(key, "paper") for key in keys}
+        self.as_published = {key: self._load(key, "paper") for key in keys}
         computable = {key for key, experiment in self.experiments.items() if experiment.packs}
         self.papers: dict[str, list[Figure]] = {}
         for whole in figures():
@@ -130,10 +131,6 @@ class Plan:
             return experiment.with_stand_ins(self.config.stand_ins)
 
         return load_experiment(key, scale, find, context)
-
-    def as_published(self, key: str) -> Experiment:
-        """One experiment at scale paper without stand-ins."""
-        return self._as_published[key]
 
     def code_of_data(self, name: str) -> str:
         """The fingerprint of a data set; of `image-folder` with the content of the folder.

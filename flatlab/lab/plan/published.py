@@ -72,17 +72,6 @@ def _lacks(figure: Figure, scale: str) -> bool:
     return not all(published_at(scale).table(key).is_file() for key in figure.experiments)
 
 
-def _code(
-    experiment: Experiment, experiment_of: Callable[[str, str], Experiment]
-) -> dict[str, list[str]]:
-    """The fingerprints of its code by stage, the training of networks from elsewhere included."""
-    now = experiment.code()
-    for other in experiment.needs():
-        trained = experiment_of(other, experiment.scale).code()
-        now.setdefault("train", []).extend(trained.get("train", []))
-    return now
-
-
 def _differs(
     experiment: Experiment,
     experiment_of: Callable[[str, str], Experiment],
@@ -93,7 +82,10 @@ def _differs(
 
     A stage without a record has, unless it is an optional family, which no network has then.
     """
-    now = _code(experiment, experiment_of)
+    now = experiment.code()
+    for other in experiment.needs():  # the training of networks from elsewhere counts as well
+        trained = experiment_of(other, experiment.scale).code()
+        now.setdefault("train", []).extend(trained.get("train", []))
     unknown = now.keys() - recorded - {*experiment.optional}
     return bool(unknown) or not all(
         _equal_to(code, name, proofs) & {*now[name]}

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
+from flatlab.core import store
 from flatlab.core.schema import SCALES
-from flatlab.core.store import StoreError
 from flatlab.lab.plan.plan import Plan
 from flatlab.lab.publish.publish import origin
 from flatlab.lab.publish.scoreboard import OUTCOMES
@@ -18,16 +18,12 @@ from flatlab.lab.verdict_files import (
     EvidenceEntry,
     FigureVerdicts,
     all_claims,
-    decoded,
     read_verdicts,
 )
 from flatlab.stats.verdict import REPORTED, Outcome
 
-
-class Origin(TypedDict):
-    """What a record of publishing says of a table: the fingerprints of its code by stage."""
-
-    code: dict[str, list[str]]
+Code = Mapping[str, list[str]]
+"""The fingerprints of the code of an experiment, by stage."""
 
 
 @dataclass(frozen=True)
@@ -44,18 +40,20 @@ class Results:
         scales = sorted({str(about.get("scale")) for about in tables})
         if len(scales) != 1 or scales[0] not in SCALES:
             listed = ", ".join(scales) or "none"
-            raise StoreError(f"{self.folder} must hold tables of one scale; found: {listed}")
+            raise store.StoreError(f"{self.folder} must hold tables of one scale; found: {listed}")
         return scales[0]
 
 
 def load(folder: Path) -> Results:
     """The results in a folder; raise `StoreError` if there are none."""
     if not folder.is_dir():
-        raise StoreError(f"{folder} does not exist; name a folder of results, such as results/demo")
+        raise store.StoreError(
+            f"{folder} does not exist; name a folder of results, such as results/demo"
+        )
     files = sorted((folder / "verdicts").glob("*/*.json"))
     files = [path for path in files if "." not in path.stem]  # without records of jobs
     if not files:
-        raise StoreError(f"{folder} holds no verdicts (verdicts/<paper>/<figure>.json)")
+        raise store.StoreError(f"{folder} holds no verdicts (verdicts/<paper>/<figure>.json)")
     return Results(folder, {each["target"]: each for each in map(read_verdicts, files)})
 
 
@@ -148,24 +146,22 @@ def compare(a: Iterable[FigureVerdicts], b: Iterable[FigureVerdicts]) -> Compari
     )
 
 
-def origins_of(results: Results, plan_of: Callable[[str], Plan]) -> dict[str, Origin]:
-    """The recorded origins of experiments, of published results or of those built in a folder.
+def code_of(results: Results, plan_of: Callable[[str], Plan]) -> dict[str, Code]:
+    """The recorded code of experiments, of published results or of those built in a folder.
 
     plan_of: the plan of a scale. It says which jobs an experiment has, and each has a record.
     """
     path = results.folder / "provenance.json"
     if path.is_file():
-        return decoded(path, dict[str, Origin])
+        return {key: made["code"] for key, made in store.load_json(path).items()}
     chosen = plan_of(results.scale)
     keys = {key for each in results.verdicts.values() for key in each["tables"]}
-    return {
-        key: Origin(code=origin(chosen, key, results.folder)["code"])
-        for key in sorted(keys & {*chosen.experiments})
-    }
+    known = sorted(keys & {*chosen.experiments})
+    return {key: origin(chosen, key, results.folder)["code"] for key in known}
 
 
 def experiments_that_differ(
-    a: Results, b: Results, origins_a: Mapping[str, Origin], origins_b: Mapping[str, Origin]
+    a: Results, b: Results, code_a: Mapping[str, Code], code_b: Mapping[str, Code]
 ) -> Iterator[str]:
     """A sentence for each experiment of a common figure that differs in settings or in code."""
     by_experiment: dict[str, dict[str, str]] = {}
@@ -178,8 +174,7 @@ def experiments_that_differ(
             else:
                 changes[target] = f"{target}, which reads it in {'A' if key in ours else 'B'} alone"
     for key, changes in sorted(by_experiment.items()):
-        made = (each[key]["code"] if key in each else {} for each in (origins_a, origins_b))
-        if changed := _other_code(*made):
+        if changed := _other_code(code_a.get(key, {}), code_b.get(key, {})):
             changes["code"] = f"code ({', '.join(changed)})"
         if changes:
             yield f"{key} differs in {'; '.join(changes.values())}"
@@ -197,7 +192,7 @@ def _said(about: Mapping[str, Any], name: str) -> str:
     return "nothing" if listed in (None, "") else str(listed)
 
 
-def _other_code(a: Mapping[str, list[str]], b: Mapping[str, list[str]]) -> list[str]:
-    """The stages of which both have records, of different code.  a, b: code by stage."""
+def _other_code(a: Code, b: Code) -> list[str]:
+    """The stages of which both have records, of different code."""
     recorded = [stage for stage in a if a[stage] and b.get(stage)]
     return [stage for stage in recorded if {*a[stage]} != {*b[stage]}]

@@ -11,7 +11,7 @@ import itertools
 import tempfile
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -190,26 +190,28 @@ def choose(chosen: plan.Plan, names: Sequence[str]) -> Choice:
     for table in map(place.table, keys):
         if not table.is_file():
             raise store.StoreError(f"{table} does not exist; build it with: snakemake {table}")
-    figures = [f for name in names if name not in keys for f in _figures_named(name, built, chosen)]
-    return Choice(scale, keys, list({figure.target: figure for figure in figures}.values()))
+    known = {*keys, *plan.papers(), *plan.targets()}
+    figures: dict[str, plan.Figure] = {}
+    for name in (name for name in names if name not in keys):
+        if name not in known:
+            hint = plan.closest(name, {*chosen.experiments, *known}).partition("Known: ")[0]
+            raise plan.PlanError(
+                f"{name!r} is not an experiment, figure or paper; {hint}`flatlab experiments` and "
+                "`flatlab figures` list them"
+            )
+        figures |= {figure.target: figure for figure in figures_named(name, built, chosen)}
+    return Choice(scale, keys, list(figures.values()))
 
 
-def _figures_named(name: str, built: list[plan.Figure], chosen: plan.Plan) -> list[plan.Figure]:
+def figures_named(name: str, built: Sequence[plan.Figure], chosen: plan.Plan) -> list[plan.Figure]:
+    """The built figures of a target or a paper; raises if there are none."""
     if named := [figure for figure in built if name in (figure.paper, figure.target)]:
         return named
-    known = {name for figure in plan.figures() for name in (figure.paper, figure.target)}
-    if name in known:
-        raise store.StoreError(
-            f"{name} is not built at scale {chosen.config.scale}; build it with: "
-            f"{plan.command(chosen.config.scale, name)}"
-        )
-    if name in plan.targets():
-        raise plan.PlanError(plan.why_not(name))
-    hint = plan.closest(name, {*chosen.experiments, *known}).partition("Known: ")[0]
-    raise plan.PlanError(
-        f"{name!r} is not an experiment, figure or paper; {hint}`flatlab experiments` and "
-        "`flatlab figures` list them"
-    )
+    if reason := chosen.why_not(name):
+        raise plan.PlanError(reason)
+    scale = chosen.config.scale
+    build = plan.command(scale, name)
+    raise store.StoreError(f"{name} is not built at scale {scale}; build it with: {build}")
 
 
 def disagreements(choice: Choice) -> list[str]:
@@ -240,18 +242,13 @@ def disagreements(choice: Choice) -> list[str]:
 
 
 def stale_files(scale: str, figure: plan.Figure) -> Iterator[Path]:
-    """The files of a figure, and correlations that it shows, which are to be made anew."""
-    published, redrawn = plan.published_at(scale), plan.redrawn_at(scale)
-    correlations = {redrawn.correlations(k): [published.table(k)] for k in figure.correlated}
-    for path, table in correlations.items():
-        if not _is_made(path, table, plan.correlations_code()):
-            yield path
-    tables = [published.table(key) for key in figure.experiments]
-    judged, *drawn = (redrawn.folder / name for name in files_of(figure))
+    """The files of a figure which are to be made anew."""
+    tables = [plan.published_at(scale).table(key) for key in figure.experiments]
+    judged, *drawn = (plan.redrawn_at(scale).folder / name for name in files_of(figure))
     if not _is_made(judged, tables, plan.claims_code(figure.paper)):
         yield judged
     for path in drawn:
-        if not _is_made(path, [*tables, *correlations], figure.code, figure.settings):
+        if not _is_made(path, tables, figure.code, figure.settings):
             yield path
 
 
@@ -302,20 +299,17 @@ def origin(chosen: plan.Plan, key: str, folder: Path) -> dict[str, Any]:
 # ---- metric files that are kept
 
 
-def keep(experiment: plan.Experiment, packs: Sequence[str] = ()) -> str:
-    """Copy metric files of packs to the published results; returns what was done, in words.
+def keep(experiment: plan.Experiment) -> str:
+    """Copy the metric files of measured packs to the published results; returns what was done.
 
-    packs: all that are measured if none is named. Raises `StoreError` if nothing is measured, if a
-    named pack is not, if a file is damaged, or if the copies would exceed the budget.
+    Raises `StoreError` if nothing is measured, if a file is damaged, or if the copies would exceed
+    the budget.
     """
     measured = experiment.only_measured_packs()
-    chosen = list(packs or measured.packs)
-    missing = measured.missing_files
-    files = [path for path in _metric_files(experiment, chosen) if path not in missing]
-    if not files:
+    if not (files := measured.metric_files):
         raise store.StoreError(f"no pack of {experiment.key} is measured at {experiment.scale}")
     for path in files:
-        store.load_dataset(path)  # raises if the file is missing or damaged
+        store.load_dataset(path)  # raises if the file is damaged
     with tempfile.TemporaryDirectory() as folder:
         # Files that were computed elsewhere may have no record.
         copies = {_kept(path): path for path in map(plan.record_of, files) if path.is_file()}
@@ -327,17 +321,16 @@ def keep(experiment: plan.Experiment, packs: Sequence[str] = ()) -> str:
             store.replace(target, source.read_bytes())
     size = sum(path.stat().st_size for path in copies)
     place = plan.published_at(experiment.scale).folder / "metrics" / experiment.key
-    return f"{len(chosen)} packs kept, {size / 1e6:.1f} MB; git add {place}"
+    return f"{len(measured.packs)} packs kept, {size / 1e6:.1f} MB; git add {place}"
 
 
-def restore(experiment: plan.Experiment, packs: Sequence[str] = ()) -> str:
+def restore(experiment: plan.Experiment) -> str:
     """Copy kept metric files back to where they are missing; returns what was done, in words.
 
-    packs: all if none is named. Existing files are not overwritten. Raises `StoreError` if nothing
-    is kept or a kept file is damaged.
+    Existing files are not overwritten. Raises `StoreError` if nothing is kept or a kept file is
+    damaged.
     """
-    files = _metric_files(experiment, packs or experiment.packs)
-    if not (kept := [path for path in files if _compressed(path).is_file()]):
+    if not (kept := [path for path in experiment.metric_files if _compressed(path).is_file()]):
         raise store.StoreError(f"nothing of {experiment.key} is kept at scale {experiment.scale}")
     missing = [path for path in kept if not path.exists()]
     with tempfile.TemporaryDirectory() as folder:  # nothing is restored if one is damaged
@@ -347,12 +340,6 @@ def restore(experiment: plan.Experiment, packs: Sequence[str] = ()) -> str:
         if (record := _kept(plan.record_of(path))).is_file():
             store.replace(plan.record_of(path), record.read_bytes())
     return f"{len(missing)} files restored, {len(kept) - len(missing)} were already there"
-
-
-def _metric_files(experiment: plan.Experiment, packs: Iterable[str]) -> list[Path]:
-    for pack in packs:
-        experiment.pack(pack)
-    return [experiment.metrics(pack, family) for pack in packs for family in experiment.families]
 
 
 def _kept(path: Path) -> Path:

@@ -148,24 +148,11 @@ class Curves:
         """A quantity at the beginning of I less the same at iteration 0."""
 
         def of_runs() -> Array:
-            values, (runs, begins) = self.values(name), self._interpolating()
+            values, (runs, begins) = self.values(name), self.interpolating()
             change = values[np.arange(len(values)), begins] - self.from_the_start(values)
             return self.enough(change[runs], name)
 
         return self.over_runs(f"{name} at the start of I - at 0", of_runs)
-
-    def excess(self, name: str, samples: str, over: str) -> Estimate:
-        """Mean over I of a quantity on some samples less that on others."""
-
-        def of_runs() -> Array:
-            more = self.values(name, samples) - self.values(name, over)
-            runs, begins = self._interpolating()
-            inside = np.isfinite(more) & (np.arange(more.shape[1]) >= begins[:, None])
-            runs &= inside.any(axis=1)
-            return self.enough(np.mean(more[runs], axis=1, where=inside[runs]), name)
-
-        label = f"{_on(name, samples)} - {_on(name, over)}, mean over I"
-        return self.over_runs(label, of_runs)
 
     def over_runs(self, what: str, of_runs: Callable[[], Array], on_z: bool = False) -> Estimate:
         """The mean over runs of a number that each has; on_z: of Fisher's z, shown as itself."""
@@ -178,7 +165,7 @@ class Curves:
 
         return estimate(name, mean_over_runs)
 
-    def _interpolating(self) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    def interpolating(self) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Whether each run interpolates, and at which checkpoint it begins to: (runs) each."""
         below = self.values("train_loss") < INTERPOLATES
         runs = np.asarray(below.any(axis=1))
@@ -193,7 +180,7 @@ class Curves:
         times = self.runs["checkpoint"].values
         runs, begins = np.ones(len(every_value), bool), np.zeros(len(every_value), int)
         if window != "training":
-            runs, begins = self._interpolating()
+            runs, begins = self.interpolating()
         segments = []
         for values, begin in zip(every_value[runs], begins[runs], strict=True):
             seen = np.isfinite(values).all(axis=0) & (np.arange(len(times)) >= begin)

@@ -31,12 +31,11 @@ from flatlab.lab.tables.eligibility import (
     require_measured,
     require_ranked,
 )
-from flatlab.lab.tables.selection import UNCHANGED, counts, one_per_run, through_training
+from flatlab.lab.tables.selection import UNCHANGED, one_per_run, through_training
 from flatlab.stats.correlation import KINDS, Correlations, Kind
 from flatlab.stats.estimate import Array, Estimate, over_seeds, strata_of, undefined
 from flatlab.stats.ranks import Pairs, Ranks
 from flatlab.stats.trends import contrast, difference, mean
-from flatlab.stats.verdict import LEVEL
 
 Mask = NDArray[np.bool_]
 Among = Literal["settings", "pool"]
@@ -130,10 +129,6 @@ class Networks:
             raise NotEligible(f"{self.key} has no networks ({in_words(self.selection)})")
         levels = list(dict.fromkeys(values.tolist()))
         return levels if isinstance(levels[0], str) else sorted(levels)
-
-    def of_seeds(self, count: int) -> Self:
-        """Those of the first seeds of each setting."""
-        return self.among(self.table["seed"].values < count)
 
     def that_interpolate(self) -> Self:
         """Those whose training loss is below 1e-2 at the end."""
@@ -334,46 +329,27 @@ class Networks:
             require_correlated(self.table, self.data, self.interpolating)
         else:
             require_measured(self.key, self.count)
-        columns = {name: name for name in self._ordered(names)}
-        for column in columns:
-            require_converged(self.key, self.table, Column.of(column).quantity)
-        return self.drawn_correlations(columns)
+        ordered = self._ordered(names)
+        for name in ordered:
+            require_converged(self.key, self.table, Column.of(name).quantity)
+        return self.drawn_correlations(ordered)
 
     @property
-    def quantities(self) -> dict[str, str]:
+    def quantities(self) -> list[str]:
         """All columns that need no label.
 
         Correlated together with what a figure shows they make the last digit of a number
         independent of what else is shown.
         """
-        return {name: name for name in one_per_run(self._at_time)}
+        return one_per_run(self._at_time)
 
-    def drawn_correlations(self, columns: Mapping[str, str]) -> Correlations:
-        """For figures: as `correlations`, however few networks, whatever has converged.
-
-        columns: by the names that the figure gives them.
-        """
+    def drawn_correlations(self, names: Iterable[str]) -> Correlations:
+        """For figures: as `correlations`, however few networks, whatever has converged."""
         grid = "setting" in self.table.coords
-        values = {name: self.values(column) for name, column in columns.items()}
+        values = {name: self.values(name) for name in names}
         labels = [str(label) for label in self.labels("setting" if grid else "family")]
         loss = self.values("train_loss") if "train_loss" in self._at_time and grid else None
         return Correlations(values, labels, loss, None if grid else labels)
-
-    def correlation_matrices(self, columns: Mapping[str, str]) -> xr.Dataset:
-        """`drawn_correlations` of all pairs: rho, low and high of (kind, x, y).
-
-        kind: pooled, within and between settings, adjusted for the training loss.
-        """
-        correlations = self.drawn_correlations(columns)
-        matrices = zip(*(correlations.matrix(kind) for kind in KINDS), strict=True)
-        variables = {
-            name: (("kind", "x", "y"), np.stack(parts))
-            for name, parts in zip(("rho", "low", "high"), matrices, strict=True)
-        }
-        labels = {"kind": list(KINDS), "x": list(columns), "y": list(columns)}
-        coordinates = {dim: np.array(values, dtype=object) for dim, values in labels.items()}
-        attrs = {**self.table.attrs, **counts(self.table), "level": LEVEL}
-        return xr.Dataset(variables, coords=coordinates, attrs=attrs)
 
     def tau(self, x: str, y: str, among: Among = "settings") -> Estimate:
         """Kendall's tau-a of two columns, see `taus`."""
@@ -419,17 +395,13 @@ class ResultTables:
     """What figures and claims are given: the networks of experiments, by key, and their tables.
 
     tables: the tables.
-    matrices: correlation matrices, where a job has computed them.
     used: the experiments whose tables were asked for.
 
     `NotEligible` is raised for an experiment that is not among them.
     """
 
-    def __init__(
-        self, tables: Mapping[str, xr.Dataset], matrices: Mapping[str, xr.Dataset] | None = None
-    ) -> None:
+    def __init__(self, tables: Mapping[str, xr.Dataset]) -> None:
         self.tables = tables
-        self.matrices = matrices or {}
         self.used: set[str] = set()
         self._networks: dict[str, Networks] = {}
 
@@ -451,17 +423,6 @@ class ResultTables:
     def items(self) -> Iterator[tuple[str, Networks]]:
         """The networks of all of them."""
         return ((key, self[key]) for key in self.tables)
-
-    def correlations(self, key: str, columns: Iterable[str]) -> xr.Dataset:
-        """The correlation matrices of an experiment, of which a job computes those of quantities.
-
-        columns: those that are asked for, among others; of a label or a logarithm, too.
-        """
-        networks, columns = self[key], {name: name for name in columns}
-        known = self.matrices.get(key)
-        if known is None or not {*columns} <= {*known["x"].values}:
-            known = networks.correlation_matrices({**networks.quantities, **columns})
-        return known
 
     @property
     def fidelity(self) -> str:

@@ -24,15 +24,14 @@ ALL, WITHIN = "all networks", "within settings"
 COLUMNS = ["measure", "outcome", "varies", "tau", "low", "high", "networks", "left_out"]
 
 
-def against(
-    table: xr.Dataset, outcome: str, within: Sequence[str] | None, measures: Sequence[str] = ()
-) -> pd.DataFrame:
+def against(table: xr.Dataset, outcome: str, within: Sequence[str] | None) -> pd.DataFrame:
     """A row per measure and what varies: tau, the ends of its interval, and numbers of networks.
+
+    Measures are all quantities that a paper defines and that vary.
 
     table: of a grid, of a zoo or of networks from elsewhere, at the end of training.
     outcome: a column, see `flatlab.lab.tables.columns`.
     within: the hyper-parameters whose combinations are the settings; None: all of the table.
-    measures: columns; by default all that a paper defines and that vary.
 
     networks: those that have both, and a partner among the pairs. left_out: those that have both
     but no partner, such as the only network of its setting. Fewer than ten networks have no
@@ -41,8 +40,12 @@ def against(
     networks = Networks.of(str(table.attrs.get("experiment", "the table")), table)
     data = networks.data
     factors = _factors(table, within)
-    _check(data, [outcome, *measures], table)
-    names = [*measures] or [name for name in _defined(data) if name != outcome]
+    if Column.of(outcome).quantity not in data.variables:
+        known = [*one_per_run(data), *table.attrs.get("hyperparameters", [])]
+        raise PlanError(f"the table has no {outcome!r}; {closest(outcome, known)}")
+    # Standard errors, residuals and the like, which no paper defines, are no measures.
+    defined = (name for name in one_per_run(data) if data[name].attrs.get("source"))
+    names = [name for name in defined if name != outcome]
     values = {outcome: networks.values(outcome)}
     reasons: list[str] = []
     for name in names:
@@ -115,18 +118,6 @@ def _estimands(levels: pd.DataFrame, settings: list[str]) -> dict[str, Pairs]:
     return found
 
 
-def _defined(data: xr.Dataset) -> list[str]:
-    """The quantities that a paper defines; standard errors, residuals and the like are none."""
-    return [name for name in one_per_run(data) if data[name].attrs.get("source")]
-
-
 def _varies(x: np.ndarray, y: np.ndarray) -> bool:
     values = x[np.isfinite(x) & np.isfinite(y)]
     return len(values) > 1 and bool(np.ptp(values) > 0)
-
-
-def _check(data: xr.Dataset, names: Sequence[str], table: xr.Dataset) -> None:
-    known = [*one_per_run(data), *table.attrs.get("hyperparameters", [])]
-    for name in names:
-        if Column.of(name).quantity not in data.variables:
-            raise PlanError(f"the table has no {name!r}; {closest(name, known)}")

@@ -74,31 +74,6 @@ def with_trajectories(table: xr.Dataset) -> xr.Dataset:
     return table.sel(run=often) if often.any() else table
 
 
-def until_stop(table: xr.Dataset, reference: Mapping[str, Any]) -> xr.Dataset:
-    """The table with the values of each run up to the step at which its reference took its last.
-
-    reference: {"label_smoothing": 0}: the reference of a run has this value, and the same seed and
-    other hyper-parameters. What is behind that step, or has no reference, is missing.
-    """
-    import xarray as xr
-
-    others = [name for name in hyperparameters(table) if name not in reference]
-    runs = list(zip(*(table[name].values for name in (*others, "seed")), strict=True))
-    is_reference = functools.reduce(
-        operator.and_, (table[name].values == value for name, value in reference.items())
-    )
-    places = np.flatnonzero(is_reference)
-    steps = {runs[place]: float(table["steps"].values[place]) for place in places}
-    last = xr.DataArray([steps.get(run, -1.0) for run in runs], dims="run")
-    return table.where(table["checkpoint"] <= last)
-
-
-def first(table: xr.Dataset, share: float) -> xr.Dataset:
-    """The checkpoints in the first part of the iterations, of which it is this share."""
-    iterations = table["checkpoint"].values
-    return table.sel(checkpoint=iterations <= share * iterations.max() + 1e-6)  # for rounding
-
-
 def of_samples(table: xr.Dataset, samples: str) -> xr.Dataset:
     """What was measured on a sample set. Losses and accuracies alone are measured on none."""
     return table.sel(samples=samples) if "samples" in table.dims else table

@@ -41,7 +41,7 @@ def test_a_figure_of_simulations_is_made_and_its_csv_holds_its_frame(figure, tab
     frame = figures.frame_of(figure.settings, shown)
     pd.testing.assert_frame_equal(pd.read_csv(io.BytesIO(files["csv"])), frame, check_dtype=False)
     text = files["txt"].decode()
-    assert f"{figure.cited}: {figure.title.split(',')[0]}" in text
+    assert f"{figure.cited}: {figure.declared.title.split(',')[0]}" in text
     assert "(demo, synthetic data)" in text
 
 

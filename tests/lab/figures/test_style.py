@@ -67,7 +67,7 @@ def test_no_text_is_smaller_than_six_points():
 
 def test_a_batch_size_has_one_marker_and_a_rate_one_colour_in_all_figures():
     frame = pd.DataFrame({"row": "run", "batch_size": [8, 32]})
-    factors = OfFactors(frame, {"groups": ["batch_size"], "shade": ""})
+    factors = OfFactors(frame, {"groups": ["batch_size"], "shade": ""}, ["batch_size"])
     for size, look in style.in_order([8, 32], "batch_size").items():
         named = style.look_of_settings([f"learning rate {n}, batch size {size}" for n in (0.1, 7)])
         markers = {look.marker, factors.of((size,))[1], *(each.marker for each in named.values())}

@@ -158,15 +158,12 @@ def test_curves_of_settings_that_were_not_trained_are_empty_panels():
     assert [text.get_text() for text in fig.axes[0].texts] == ["no values"]
 
 
-def test_curves_are_cut_named_and_titled_as_declared():
+def test_curves_are_named_and_titled_as_declared():
     made = table(lr=(0.1,), smoothing=(0.0, 0.5)).drop_vars("sharpness")
     made = made.rename(loss="train_loss")
-    stopped = np.where(made["smoothing"] == 0, 0, 90)
-    made = made.assign_coords(steps=("run", stopped))
     figure = Curves(
         "some-grid",
         quantities=("train_loss",),
-        until={"smoothing": 0.0},
         labels={"train_loss": "loss so far"},
         named=("smoothing",),
         title="",
@@ -174,7 +171,6 @@ def test_curves_are_cut_named_and_titled_as_declared():
     ).resolved()
     frame = frame_of(figure, {"some-grid": made})
     assert {*frame["setting"]} == {"smoothing 0", "smoothing 0.5"}
-    assert {*frame[frame["row"] == "curve"]["iteration"]} == {0}
     fig = Figure(figsize=(7, 3))
     curves.draw(fig, frame, figure)
     assert fig.axes[0].get_title(loc="left") == "loss so far"

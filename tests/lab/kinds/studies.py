@@ -51,5 +51,5 @@ def table_of(key):
     chosen = planned()
     experiment = chosen.experiment(key)
     parts = [store.load_dataset(path) for path in experiment.metric_files]
-    settings = experiment.tabulating(chosen.as_published(key)).settings
+    settings = experiment.tabulating(chosen.as_published[key]).settings
     return imported("lab/kinds", experiment.kind).tabulate(parts, settings)

@@ -52,7 +52,7 @@ def test_each_setting_is_compared_with_its_own(tmp_path):
 def kinds_at(scale, **config):
     chosen = plan.Plan({"scale": scale, **config})
     return {
-        key: judged(experiment, chosen.as_published(key))
+        key: judged(experiment, chosen.as_published[key])
         for key, experiment in chosen.experiments.items()
     }
 

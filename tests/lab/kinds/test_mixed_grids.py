@@ -7,8 +7,9 @@ import xarray as xr
 
 from flatlab.core.schema import plain
 from flatlab.lab import plan
-from flatlab.lab.tables.selection import first, hyperparameters, until_stop
+from flatlab.lab.tables.selection import hyperparameters
 from flatlab.networks import build
+from flatlab.papers.macdonald2023.part_of_training import first, until_unsmoothed_stop
 from tests.lab.kinds import experiments
 from tests.lab.kinds.experiments import content_of, table_of, written
 from tests.lab.train.packs import images
@@ -93,7 +94,7 @@ def test_one_table_holds_the_layers_of_all_architectures_each_with_its_own(conte
     # the unsmoothed networks stopped after three of nine steps
     stopped = table["label_smoothing"].values == 0
     assert table["steps"].values[stopped].tolist() == [3] * 4
-    cut = until_stop(table, {"label_smoothing": 0})["train_loss"]
+    cut = until_unsmoothed_stop(table)["train_loss"]
     assert np.isfinite(cut.sel(checkpoint=[0, 3])).all()
     assert np.isnan(cut.sel(checkpoint=[6, 9])).all()
 
@@ -110,10 +111,10 @@ def test_a_run_is_cut_where_its_own_reference_stopped(content, tmp_path):
         {**columns, "steps": ("run", steps), "checkpoint": np.arange(20) * 10},
         {"hyperparameters": [*names[:3]]},
     )
-    last = until_stop(table, {"label_smoothing": 0.0})["loss"].sum("checkpoint").values * 10 - 10
+    last = until_unsmoothed_stop(table)["loss"].sum("checkpoint").values * 10 - 10
     for number, (*others, smoothing, seed) in enumerate(rows):
         assert last[number] == steps[rows.index((*others, 0.0, seed))], smoothing
-    lost = until_stop(table.isel(run=slice(1, None)), {"label_smoothing": 0.0})["loss"]
+    lost = until_unsmoothed_stop(table.isel(run=slice(1, None)))["loss"]
     orphans = [
         n for n, row in enumerate(rows[1:]) if row[:2] + row[3:] == rows[0][:2] + rows[0][3:]
     ]

@@ -145,7 +145,7 @@ def codes():
             for name, job in jobs.items():
                 if job:
                     found[f"{key} {name} {pack}"] = (job.code, json.dumps(job.settings))
-        table = experiment.tabulating(chosen.as_published(key))
+        table = experiment.tabulating(chosen.as_published[key])
         found[f"{key} table"] = (table.code, json.dumps(table.settings))
     return found
 

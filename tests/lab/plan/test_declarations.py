@@ -133,21 +133,13 @@ def test_settings_are_the_whole_declaration_as_plain_data(declared):
     defaults = {
         "selected_by": "flatlab.lab.figures.curves",
         "drawn_by": "flatlab.lab.figures.curves",
-        **{"through_training": True, "correlated": [], "size_inches": [7.1, 4.9]},
+        **{"through_training": True, "size_inches": [7.1, 4.9]},
         **{"labels": {"mls": "MLS"}, "samples": ["train"], "line": "setting", "axes": {}},
         **{"across": None, "marks": True, "looks": {}, "named": []},
-        **{"logarithmic": [], "until": {}, "share": 1.0},
+        **{"logarithmic": []},
     }
     found = settings_of(loaded)["someone2030_fig2"]
     assert found | stated | defaults == found
-
-
-def test_only_what_shows_correlations_reads_their_files():
-    correlated = {figure.target: figure.correlated for figure in plan.figures()}
-    grids = ["vgg-grid", "mlp-grid", "lenet-grid"]
-    expected = {f"chen2026_figH{7 + n}": [grid] for n, grid in enumerate(grids)}
-    expected |= {"chen2026_fig4": grids, "beyond_fig14": ["mlp-grid", "lenet-grid", "vgg-grid"]}
-    assert {target: keys for target, keys in correlated.items() if keys} == expected
 
 
 @pytest.fixture
@@ -181,11 +173,11 @@ def test_a_comment_or_a_docstring_changes_no_settings(copied):
 
 def test_an_edited_sentence_changes_the_settings_of_the_figures_that_use_it(copied, monkeypatch):
     before = copied[1]()
-    monkeypatch.setattr(captions, "FOUR_SEEDS", "Four seeds.")
+    monkeypatch.setattr(captions, "SIDE_BY_SIDE", "Side by side.")
     monkeypatch.setattr(captions, "G", "G is a number.")  # on pages alone, which nothing draws
     after = copied[1]()
-    assert changed(before, after) == {"chen2024_figD5", "chen2024_figD6"}
-    assert "Four seeds." in after["chen2024_figD5"]["caption"]
+    assert changed(before, after) == {"beyond_fig8", "petzka2021_fig3", "petzka2021_fig4"}
+    assert "Side by side." in after["petzka2021_fig3"]["caption"]
 
 
 def test_every_shared_sentence_is_shared():

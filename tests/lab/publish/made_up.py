@@ -67,13 +67,9 @@ def draw_anew(*targets, scale="demo"):
     draw(*targets, content=b"anew", place=redrawn.folder, verdict="fails")
     for each in (figure for figure in FIGURES if figure.target in targets):
         tables = [published.table(key) for key in each.experiments]
-        matrices = [redrawn.correlations(key) for key in each.correlated]
-        for path in matrices:
-            store.save_dataset(path, xr.Dataset({"rho": 0.5}))
-            record(path, tables, plan.correlations_code())
         for ending in ("pdf", "png", "csv", "txt"):
             path = redrawn.figure(each.paper, each.key, ending)
-            record(path, [*tables, *matrices], each.code, each.settings)
+            record(path, tables, each.code, each.settings)
         record(redrawn.verdicts(each.paper, each.key), tables, plan.claims_code(each.paper))
 
 

@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import xarray as xr
 import yaml
 
 from flatlab.cli import main
@@ -49,7 +48,6 @@ STEPS = {
     "make_table": make_table,
     "publish_table": lambda key: make_table(key, place=PUBLISHED),
     "draw_anew": lambda: draw_anew(*TARGETS),
-    "correlate": lambda path: store.save_dataset(path, xr.Dataset({"rho": 0.6})),
     "record": record,
     "damage": damage,
     "keep": lambda: main(["keep", "mlp-grid"]),

@@ -117,7 +117,6 @@ def test_selections_are_by_value_by_limit_and_by_level():
     assert {key: part.count for key, part in n.by("lr", "batch_size").items()} == {
         (lr, size): 6 for lr in (0.1, 0.2) for size in (8, 32)
     }
-    assert n.of_seeds(2).count == 8
     assert n.that_interpolate().levels("batch_size") == [8]
     assert n.where(lr=0.1).below(batch_size=32).context == (
         "made-grid; lr 0.1; batch size 32 left out"

@@ -10,7 +10,7 @@ import xarray as xr
 
 from flatlab.core import store
 from flatlab.lab.tables.eligibility import shortfall
-from flatlab.lab.tables.networks import Networks, ResultTables
+from flatlab.lab.tables.networks import Networks
 from flatlab.lab.tables.runs import of_grid
 from flatlab.lab.tables.selection import end_of_training, hyperparameters, interpolation_begins
 from flatlab.stats import Correlations
@@ -166,18 +166,6 @@ def test_the_correlations_are_those_of_the_table_with_their_intervals():
     drawn = networks.drawn_correlations(networks.quantities)
     (found,) = drawn.of_pairs("pooled", [("mls", "sharpness")])
     assert found == pytest.approx([rho.value, *rho.interval()])
-
-
-def test_correlations_of_a_job_are_read_and_those_of_other_columns_are_computed():
-    tables = {"some-grid": of_grid(parts(), SETTINGS)}
-    networks = Networks.of("some-grid", tables["some-grid"])
-    job = networks.correlation_matrices(networks.quantities)
-    kept = ResultTables(tables, {"some-grid": job + 1})  # which tells it from what is computed
-    xr.testing.assert_identical(kept.correlations("some-grid", ["mls"]), job + 1)
-    at = {"kind": "pooled", "x": "mls", "y": "log sharpness"}
-    found = kept.correlations("some-grid", ["mls", "log sharpness"])["rho"].sel(at)
-    sharpness = np.log(networks.data["sharpness"].values)
-    assert found == pytest.approx(np.corrcoef(networks.data["mls"].values, sharpness)[0, 1])
 
 
 @pytest.mark.parametrize("lacks", range(len(PACKS)))

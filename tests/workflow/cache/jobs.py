@@ -50,7 +50,7 @@ def _jobs(chosen):
             for family in experiment.families:
                 stage = experiment.measuring(pack, family)
                 yield "measure", f"{key} {family} {pack}", stage.settings, stage.code, facts
-        stage = experiment.tabulating(chosen.as_published(key))
+        stage = experiment.tabulating(chosen.as_published[key])
         yield "table", key, stage.settings, stage.code
     for figure in chosen.figures:
         yield "draw", figure.target, figure.settings, figure.code, figure.settings

@@ -251,7 +251,7 @@ def test_words_re_run_nothing_and_declarations_what_they_declare(jobs, tmp_path)
         path.write_text(f"# A remark.\n{path.read_text()}")
     substitute(tmp_path / "papers/chen2026/figures.py", '"LeNet networks"', '"other networks"')
     sentence = "A is the maximum local sensitivity (MLS), which B, C and D bound in turn."
-    substitute(tmp_path / "flatlab/lab/figures/captions.py", sentence, f"Here {sentence}")
+    substitute(tmp_path / "papers/chen2026/figures.py", sentence, f"Here {sentence}")
     path = tmp_path / "papers/chen2026/experiments/lenet-grid.yaml"
     substitute(path, "relative_flatness_loss: half-mse", "relative_flatness_loss: mean-mse")
 

@@ -114,7 +114,7 @@ def test_a_new_study_is_a_paper_among_ours_and_nothing_else_names_it(fresh):
             "prepare doe2027-images",
             *(f"train doe2027-grid {pack}" for pack in packs),
             *(f"measure doe2027-grid {families} {pack}" for pack in packs),
-            *("table doe2027-grid", "correlate doe2027-grid"),
+            "table doe2027-grid",
             *(f"{rule} fig{number}" for rule in ("draw", "verify") for number in (1, 3)),
             "doe2027",
         ]

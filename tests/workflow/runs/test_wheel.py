@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from flatlab import networks
 from flatlab.core import store
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -125,12 +124,15 @@ def test_a_network_is_measured_from_an_empty_folder(flatlab, installed, tmp_path
     found = flatlab("-c", "import flatlab; print(flatlab.__file__)", program="python")
     assert Path(found.stdout.strip()).is_relative_to(installed)
     torch.manual_seed(0)
-    settings = {"name": "mlp", "options": {"activation": "relu", "width": 8}}
-    network = networks.build(settings, (1, 8, 8), 10)
-    torch.save(network.state_dict(), tmp_path / "w.pt")
-    asked = ["measure", "w.pt", "--model", "mlp", "--data", "digits", "--samples", "5"]
+    network = "torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))"
+    (tmp_path / "mine.py").write_text(f"import torch\n\ndef build():\n    return {network}\n")
+    torch.save(
+        torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10)).state_dict(),
+        tmp_path / "w.pt",
+    )
+    asked = ["measure", "w.pt", "--model", "mine:build", "--data", "digits", "--samples", "5"]
     asked += ["--family", "geometry"]
-    done = flatlab(*asked, "--network", "width=8", "--out", "report.zarr.zip")
+    done = flatlab(*asked, "--out", "report.zarr.zip")
     assert done.returncode == 0, done.stderr
     report = store.load_dataset(tmp_path / "report.zarr.zip")
     assert report["mls"] > 0
