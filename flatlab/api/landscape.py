@@ -25,13 +25,17 @@ from flatlab.derivatives.checks.isolation import check_mode, preserving_state
 from flatlab.inputs.arguments import documented, separated
 from flatlab.inputs.loss_forms import Function
 from flatlab.inputs.prepare import Ready, only
-from flatlab.measuring.evaluate import BATCH, UNITS, evaluate, ready_to_evaluate
+from flatlab.measuring.evaluate import ABOUT, BATCH, evaluate, ready_to_evaluate
 from flatlab.measuring.preflight import measure_family
 from flatlab.measuring.quantity import settings_of
 from flatlab.version import __version__
 
 AXES = ("first", "second")
 """The dimensions of a landscape."""
+DIRECTIONS = {
+    "random": "random, normalized by filters",
+    "eigenvectors": "eigenvectors of the largest eigenvalues of the Hessian",
+}
 MODES = ("eval", "train")
 State = dict[str, Tensor]
 """Real tensors of a state dictionary, parameters and buffers."""
@@ -100,11 +104,11 @@ def landscape(
             directions, places = _between(ready.model, others)
         else:
             places = np.zeros((1, axes))
-            directions = (
-                _random(ready.model, axes, how.seed)
-                if along == "random"
-                else _eigenvectors(ready, axes, batch_norm, how.memory, progress)
-            )
+            if along == "random":
+                generator = torch.Generator().manual_seed(how.seed)
+                directions = [random_direction(ready.model, generator) for _ in range(axes)]
+            else:
+                directions = _eigenvectors(ready, axes, batch_norm, how.memory, progress)
         at = np.linspace(low, high, points)
         values = _on_grid(ready, size, directions, [at] * axes, batch_norm, progress)
     coordinates: dict[str, Any] = {axis: (axis, at, {"long_name": "share"}) for axis in AXES[:axes]}
@@ -115,13 +119,10 @@ def landscape(
         "title": f"{type(model).__name__} on {len(ready.samples.inputs)} samples",
         "along": along if isinstance(along, str) else "networks",
         "batch_norm": batch_norm,
-        "directions": _named(along),
+        "directions": DIRECTIONS.get(str(along), f"from the network to {len(others)} others"),
         "flatlab_version": __version__,
     }
-    variables = {
-        name: (AXES[:axes], array, dict(zip(("long_name", "units"), UNITS[name], strict=True)))
-        for name, array in values.items()
-    }
+    variables = {name: (AXES[:axes], array, ABOUT[name]) for name, array in values.items()}
     return xr.Dataset(variables, coordinates, about)
 
 
@@ -185,7 +186,7 @@ def barriers(
 
 
 def _check(along: Any, axes: int, points: int, mode: str) -> None:
-    if isinstance(along, str) and along not in ("random", "eigenvectors"):
+    if isinstance(along, str) and along not in DIRECTIONS:
         raise MeasureError(f"along={along!r} is neither random nor eigenvectors nor networks")
     if not isinstance(along, str) and not all(isinstance(each, nn.Module) for each in along):
         raise MeasureError("along is random, eigenvectors, or a list of other networks")
@@ -197,23 +198,10 @@ def _check(along: Any, axes: int, points: int, mode: str) -> None:
         raise MeasureError(f"batch_norm={mode!r} is unknown; known: {', '.join(MODES)}")
 
 
-def _named(along: Any) -> str:
-    if along == "random":
-        return "random, normalized by filters"
-    if along == "eigenvectors":
-        return "eigenvectors of the largest eigenvalues of the Hessian"
-    return f"from the network to {len(along)} others"
-
-
 def _ready(model: nn.Module, *given: Any) -> Ready:
     with in_mode(model, "eval"):
         check_mode(model)
     return ready_to_evaluate(model, *given)
-
-
-def _random(model: nn.Module, axes: int, seed: int) -> list[State]:
-    generator = torch.Generator().manual_seed(seed)
-    return [random_direction(model, generator) for _ in range(axes)]
 
 
 def _eigenvectors(
@@ -257,13 +245,15 @@ def _on_grid(
     progress: bool,
 ) -> dict[str, np.ndarray]:
     """Loss and accuracy at all points: (points) or (points, points).  size: samples at a time."""
-    moved, shape = Moved(ready.model, directions), tuple(map(len, axes))
+    precision = next(p.dtype for p in ready.model.parameters() if p.is_floating_point())
+    network = copy_in(ready.model, precision)
+    origin = {name: tensor.clone() for name, tensor in state_of(network).items()}
     values: dict[str, list[float]] = {}
-    grid = list(itertools.product(*axes))
+    grid, shape = list(itertools.product(*axes)), tuple(map(len, axes))
     batches = -(-len(ready.samples.inputs) // size)
     with ProgressBar("landscape", len(grid) * batches, progress) as forecast:
         for point in grid:
-            network = moved.at(point)
+            move(network, origin, directions, point)
             with in_mode(network, mode):
                 for name, value in evaluate(ready, size, network, forecast.tick).items():
                     values.setdefault(name, []).append(value)
@@ -322,26 +312,13 @@ def inner(first: State, second: State, model: nn.Module) -> float:
     return sum(float((first[name].double() * second[name].double()).sum()) for name in names)
 
 
-class Moved:
-    """A copy of a network that stands at points of a line or plane through it.
-
-    model: the network, at the origin.
-    directions: one or two.
-    """
-
-    def __init__(self, model: nn.Module, directions: Sequence[State]) -> None:
-        first = next(p.dtype for p in model.parameters() if p.is_floating_point())
-        self.model, self.directions = copy_in(model, first), directions
-        self.origin = {name: tensor.clone() for name, tensor in state_of(self.model).items()}
-
-    @torch.no_grad()
-    def at(self, point: Sequence[float]) -> nn.Module:
-        """The network at a point.  point: the coordinates along the directions."""
-        for name, tensor in state_of(self.model).items():
-            moved = self.origin[name].clone()
-            for share, direction in zip(point, self.directions, strict=True):
-                if name in direction:
-                    moved += share * direction[name]
-            # beyond the networks a line leads to variances below 0
-            tensor.copy_(moved.clamp(min=0) if name.endswith("running_var") else moved)
-        return self.model
+@torch.no_grad()
+def move(model: nn.Module, origin: State, directions: Sequence[State], point: Any) -> None:
+    """Put a network at a point of a line or plane.  point: its coordinates along the directions."""
+    for name, tensor in state_of(model).items():
+        moved = origin[name].clone()
+        for share, direction in zip(point, directions, strict=True):
+            if name in direction:
+                moved += share * direction[name]
+        # beyond the networks a line leads to variances below 0
+        tensor.copy_(moved.clamp(min=0) if name.endswith("running_var") else moved)

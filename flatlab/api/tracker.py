@@ -2,11 +2,10 @@
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import xarray as xr
 from torch import Tensor, nn
 
@@ -15,9 +14,9 @@ from flatlab.core.errors import MeasureError, first_line, is_device_failure
 from flatlab.core.store import check_ending, save_dataset
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.inputs.arguments import Arguments, documented, separated
-from flatlab.inputs.batches import collected
+from flatlab.inputs.batches import collected, of_each
 from flatlab.inputs.losses import options_known
-from flatlab.measuring.evaluate import BATCH, UNITS, evaluate, ready_to_evaluate
+from flatlab.measuring.evaluate import ABOUT, BATCH, evaluate, ready_to_evaluate
 
 CHEAP = {"largest": 1, "residual": 1e-2}
 """Options of `spectrum` where no families are named."""
@@ -82,7 +81,9 @@ class Tracker:
         with preserving_state(model, inputs):
             how, _ = separated({"samples": samples})
             inputs, targets = collected(inputs, targets, how.samples)
-        self.inputs, self.targets = _copied(inputs), _copied(targets)
+        # what later changes of the user's tensors do not reach
+        self.inputs = of_each(_copied, inputs)
+        self.targets = None if targets is None else _copied(targets)
         names = [families] if isinstance(families, str) else list(families)
         warm = {"warm_start": True} if {*names} & {"hessian", "spectrum"} else {}
         self.options = {"families": names, **warm, **arguments}
@@ -127,8 +128,7 @@ class Tracker:
         given = {name: self.options[name] for name in names}
         ready = ready_to_evaluate(self.model, self.inputs, self.targets, loss, given)
         values = evaluate(ready, given.get("batch_size") or BATCH, ready.model)
-        about = {n: dict(zip(("long_name", "units"), UNITS[n], strict=True)) for n in values}
-        return {name: ((), value, about[name]) for name, value in values.items()}
+        return {name: ((), value, ABOUT[name]) for name, value in values.items()}
 
     @property
     def table(self) -> xr.Dataset:
@@ -148,12 +148,5 @@ class Tracker:
         return 100 * self._measuring / self._training if self._training else float("nan")
 
 
-def _copied(part: Any) -> Any:
-    """What later changes of the user's tensors do not reach."""
-    if isinstance(part, Tensor):
-        return part.detach().clone()
-    if isinstance(part, Mapping):
-        return {name: _copied(each) for name, each in part.items()}
-    if isinstance(part, tuple | list):
-        return type(part)(_copied(each) for each in part)
-    return np.array(part) if isinstance(part, np.ndarray) else part
+def _copied(part: Tensor) -> Tensor:
+    return part.detach().clone()

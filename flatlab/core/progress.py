@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
-from types import TracebackType
 from typing import Any, TypeVar
 
 from tqdm import tqdm
@@ -50,12 +49,7 @@ class ProgressBar:
         while not self.closed.wait(CLOCK):
             self.bar.refresh()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.closed.set()
         if self.clock:
             self.clock.join()

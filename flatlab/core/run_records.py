@@ -55,7 +55,11 @@ class RunRecords:
 
 def setting_of(values: Mapping[str, Any]) -> str:
     """A combination of hyper-parameters in words: "lr 0.1, batch_size 20"."""
-    return ", ".join(f"{name} {_text(value)}" for name, value in values.items()) or "all"
+    words = (
+        f"{name} {f'{value:g}' if isinstance(value, float) else value}"
+        for name, value in values.items()
+    )
+    return ", ".join(words) or "all"
 
 
 def files_matching(
@@ -189,7 +193,3 @@ def _seeds(given: Sequence[Any], settings: Sequence[str]) -> tuple[int, ...]:
     if all(re.fullmatch(r"\d+(\.0)?", str(value)) for value in given):
         return tuple(int(float(value)) for value in given)
     return tuple(settings[:place].count(setting) for place, setting in enumerate(settings))
-
-
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -20,7 +20,6 @@ COUNTS = ("index", "id", "row")
 PARTS = ("train", "test")
 VALIDATION = ("val", "valid", "validation")
 """Parts that are left out."""
-RESIZED = "--resize is of images in a folder or an archive; other samples are taken as they are"
 
 Inputs = np.ndarray | dict[str, np.ndarray]
 """(samples, ...), or several under the names of the network's arguments."""
@@ -133,13 +132,11 @@ def named_arrays(found: Any) -> dict[str, np.ndarray]:
         found = dict(zip(("x_train", "y_train", "x_test", "y_test"), found, strict=False))
     if not isinstance(found, Mapping):
         raise ValueError(f"it holds {type(found).__name__}, not arrays by name or (x, y)")
-    return {str(name): _array(value) for name, value in found.items()}
-
-
-def _array(value: Any) -> np.ndarray:
-    if str(getattr(value, "dtype", "")) == "torch.bfloat16":  # which numpy lacks
-        value = value.float()
-    return np.asarray(value)
+    arrays: dict[str, np.ndarray] = {}
+    for name, value in found.items():
+        narrow = str(getattr(value, "dtype", "")) == "torch.bfloat16"  # which numpy lacks
+        arrays[str(name)] = np.asarray(value.float() if narrow else value)
+    return arrays
 
 
 def _columns(path: Path) -> dict[str, np.ndarray]:

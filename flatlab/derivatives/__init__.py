@@ -17,9 +17,3 @@ signs; `progress` shows a bar, and `tick` is called after each of its steps.
 `probe` first finds out, on two samples, what the rules in `layers` cover, and refuses networks for
 which no exact result is possible; `hooks` handles parameters that the rules do not cover.
 """
-
-from flatlab.core.errors import MeasureError
-from flatlab.derivatives.per_sample.engine import derivatives
-from flatlab.derivatives.per_sample.values import Derivatives, Layer
-
-__all__ = ["Derivatives", "Layer", "MeasureError", "derivatives"]

@@ -40,7 +40,7 @@ CHECKS = ("gradient", "inputs")
 
 
 def _error_of(estimate: str, over: str, units: str = "output^2") -> Quantity:
-    return Quantity(f"standard error of {estimate} over {over}", units, "")
+    return Quantity(f"standard error of {estimate} over {over}", units)
 
 
 QUANTITIES = {
@@ -87,22 +87,22 @@ QUANTITIES = {
     "mls_error": _error_of("mls", "samples", "output/input"),
     "mls_per_sample": chen2026("||J||_2", "output/input", "Def. 3.7", SAMPLE),
     "norm_residual": Quantity(
-        "||J v - sigma u|| / sigma of the singular vectors found", "1", "", SAMPLE
+        "||J v - sigma u|| / sigma of the singular vectors found", dims=SAMPLE
     ),
-    "norm_iterations": Quantity("products with J, and as many with J^T", "1", "", SAMPLE),
+    "norm_iterations": Quantity("products with J, and as many with J^T", dims=SAMPLE),
     "slope_per_sample": chen2026(
         "largest slope of a secant that ascent meets", "output/input", "Eq. 58", SAMPLE
     ),
-    "not_converged": Quantity("samples whose ||J||_2 is not within the tolerance", "1", ""),
-    "sample_loss": Quantity("mean |f - y|^2 / 2", "output^2", ""),
-    "sample_accuracy": Quantity("samples that are classified correctly", "%", ""),
+    "not_converged": Quantity("samples whose ||J||_2 is not within the tolerance"),
+    "sample_loss": Quantity("mean |f - y|^2 / 2", "output^2"),
+    "sample_accuracy": Quantity("samples that are classified correctly", "%"),
     "dropped": chen2026(
         "whether a standard error exceeds the share of its estimate that is allowed",
         "1",
         "Fig. 5, the authors' code",
     ),
-    "finite": Quantity("whether all estimates are finite", "1", ""),
-    "samples_measured": Quantity("samples in the means", "1", ""),
+    "finite": Quantity("whether all estimates are finite"),
+    "samples_measured": Quantity("samples in the means"),
 }
 
 

@@ -10,7 +10,7 @@ defined in the text.
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -45,7 +45,7 @@ def petzka(
 NORMS = {
     "squared_norm": petzka("sum of the squares of all parameters but biases", "parameter^2"),
     "squared_norm_per_layer": petzka("||W_l||_F^2", "parameter^2", LAYER, label="squared norm"),
-    "spectral_norm_per_layer": Quantity("||W_l||_2", "parameter", "", LAYER),
+    "spectral_norm_per_layer": Quantity("||W_l||_2", "parameter", dims=LAYER),
     "log_spectral_product": jiang(
         "ln of the product of ||W_l||_2^2", "prod-of-spec", label="spectral product"
     ),
@@ -108,8 +108,8 @@ PAC_BAYES = {
     "pac_bayes_flatness": Quantity(
         "1 / sigma^2", "1/parameter^2", "jiang2019 pacbayes-flatness", label="PAC-Bayes flatness"
     ),
-    "pac_bayes_drop": Quantity("mean loss of accuracy at sigma, a fraction", "1", ""),
-    "pac_bayes_converged": Quantity("whether that is within 0.01 of 0.1", "1", ""),
+    "pac_bayes_drop": Quantity("mean loss of accuracy at sigma, a fraction"),
+    "pac_bayes_converged": Quantity("whether that is within 0.01 of 0.1"),
 }
 QUANTITIES = NORMS | DISTANCES | PATHS | MARGINS | FUNCTION | PAC_BAYES
 
@@ -184,8 +184,10 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     if "pac-bayes" in wanted:
         classes = _classes(samples, outputs, "pac-bayes")
         batches = list(zip(samples.inputs.split(size), classes.split(size), strict=True))
-        values |= _pac_bayes(
-            model, batches if finite else [], float(values["squared_norm"]), settings
+        values |= (
+            _pac_bayes(model, batches, float(values["squared_norm"]), settings)
+            if finite
+            else dict.fromkeys(PAC_BAYES, math.nan)
         )
     notes = {"capacity_left_out": left_out}
     return Measured(values, {"layer": findings.layers}, notes, finite)
@@ -313,19 +315,14 @@ def _against_paths(model: nn.Module, inputs: Tensor) -> str:
 def _pac_bayes(
     model: nn.Module, batches: Batches, squared_norm: float, settings: Settings
 ) -> dict[str, float]:
-    """batches: empty where outputs are not finite."""
-    if not batches:
-        return dict.fromkeys(PAC_BAYES, math.nan)
-    tolerance = noise_tolerance(model, batches, settings.seed, settings.progress)
+    sigma, drop = noise_tolerance(model, batches, settings.seed, settings.progress)
     count = sum(int((classes >= 0).sum()) for _, classes in batches)
     return {
-        "pac_bayes": squared_norm / (4 * tolerance.sigma**2)
-        + math.log(count / tolerance.sigma)
-        + 10,
-        "pac_bayes_sigma": tolerance.sigma,
-        "pac_bayes_flatness": tolerance.sigma**-2,
-        "pac_bayes_drop": tolerance.drop,
-        "pac_bayes_converged": float(tolerance.converged),
+        "pac_bayes": squared_norm / (4 * sigma**2) + math.log(count / sigma) + 10,
+        "pac_bayes_sigma": sigma,
+        "pac_bayes_flatness": sigma**-2,
+        "pac_bayes_drop": drop,
+        "pac_bayes_converged": float(abs(drop - DROP) < TOLERANCE),
     }
 
 
@@ -334,27 +331,16 @@ DROP, TOLERANCE, LARGEST, STEPS, DRAWS = 0.1, 0.01, 2.0, 15, 3
 draws of the noise over which accuracies are averaged."""
 
 
-class NoiseTolerance(NamedTuple):
-    """How much noise on the parameters a classification endures.
-
-    sigma: standard deviation of the noise.
-    drop: of the mean accuracy at sigma.
-    converged: whether that is close to `DROP`.
-    """
-
-    sigma: float
-    drop: float
-    converged: bool
-
-
 @torch.no_grad()
 def noise_tolerance(
     model: nn.Module,
     batches: Sequence[tuple[Tensor, Tensor]],
     seed: int = 0,
     progress: bool = False,
-) -> NoiseTolerance:
+) -> tuple[float, float]:
     """The deviation of normal noise on all trainable parameters that lowers the accuracy by 0.1.
+
+    And by how much it does, which is another number where none within `LARGEST` is found.
 
     By bisection on [0, 2]. The network is never written to.
 
@@ -389,6 +375,6 @@ def noise_tolerance(
             mean = sum(accuracy_with(sigma, draw) for draw in range(DRAWS)) / DRAWS
             drop = without_noise - mean
             if abs(drop - DROP) < TOLERANCE:
-                return NoiseTolerance(sigma, drop, True)
+                break
             low, high = (low, sigma) if drop > DROP else (sigma, high)
-    return NoiseTolerance(sigma, drop, False)
+    return sigma, drop

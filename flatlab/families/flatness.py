@@ -41,10 +41,8 @@ LAYER = ("layer",)
 FLATNESS, TRACE = "output^2, or loss", "loss/parameter^2"
 NORMALIZED = "of a layer whose features have standard deviation 1; large means sharp"
 QUANTITIES = {
-    "features": Quantity("number of inputs of the layer", "1", "", LAYER),
-    "features_constant": Quantity(
-        "number of inputs that are constant on the samples", "1", "", LAYER
-    ),
+    "features": Quantity("number of inputs of the layer", dims=LAYER),
+    "features_constant": Quantity("number of inputs that are constant on the samples", dims=LAYER),
     "kappa_trace": Quantity(
         "relative flatness kappa_Tr = sum <w_s, w_t> Tr H_st of a layer; large means sharp",
         FLATNESS,
@@ -75,9 +73,7 @@ QUANTITIES = {
     "hessian_trace": Quantity(
         "trace of the Hessian in all parameters", TRACE, "petzka2021 Sec. 6", label="trace of $H$"
     ),
-    "hessian_trace_error": Quantity(
-        "standard error of hessian_trace; 0 where it is exact", TRACE, ""
-    ),
+    "hessian_trace_error": Quantity("standard error of hessian_trace; 0 where it is exact", TRACE),
     "hessian_trace_per_layer": Quantity(
         "trace of the Hessian in the weights of a layer",
         TRACE,
@@ -86,7 +82,7 @@ QUANTITIES = {
         label="trace of the Hessian",
     ),
     "hessian_trace_per_layer_error": Quantity(
-        "standard error of hessian_trace_per_layer; 0 where it is exact", TRACE, "", LAYER
+        "standard error of hessian_trace_per_layer; 0 where it is exact", TRACE, dims=LAYER
     ),
 }
 
@@ -158,9 +154,8 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
         "features_constant": {name: int((scale == 0).sum()) for name, scale in scales.items()},
     }
     if chosen and {"exact", "maximal"} & {*options.flatness}:
-        targets = None
-        if any(y is not None for y in (samples.targets, samples.labels)):
-            targets = samples.targets_for(findings.outputs, loss)
+        known = samples.given is not None
+        targets = samples.targets_for(findings.outputs, loss) if known else None
         of_layers |= _exact(model, samples.inputs, targets, settings, loss, findings, features)
     values: dict[str, Any] = {
         name: [by_layer.get(layer, torch.nan) for layer in findings.layers]

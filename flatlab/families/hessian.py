@@ -47,18 +47,18 @@ QUANTITIES = {
         "macdonald2023 Sec. 3.1",
         label=r"sharpness $\lambda_{\max}(H)$",
     ),
-    "hessian_residual": Quantity("|H v - lambda_max v| / |lambda_max|, |v| = 1", "1", ""),
-    "hessian_products": Quantity("number of products H v", "1", ""),
-    "hessian_converged": Quantity("whether the residual is below 1e-4", "1", ""),
+    "hessian_residual": Quantity("|H v - lambda_max v| / |lambda_max|, |v| = 1"),
+    "hessian_products": Quantity("number of products H v"),
+    "hessian_converged": Quantity("whether the residual is below 1e-4"),
     "gauss_newton_lambda_max": Quantity(
         "lambda_max(G), largest eigenvalue of the Gauss-Newton matrix",
         UNITS,
         "macdonald2023 Eq. 3",
         label=r"Gauss-Newton $\lambda_{\max}(G)$",
     ),
-    "gauss_newton_residual": Quantity("|G v - lambda_max v| / lambda_max, |v| = 1", "1", ""),
-    "gauss_newton_products": Quantity("number of products G v", "1", ""),
-    "gauss_newton_converged": Quantity("whether the residual is below 1e-4", "1", ""),
+    "gauss_newton_residual": Quantity("|G v - lambda_max v| / lambda_max, |v| = 1"),
+    "gauss_newton_products": Quantity("number of products G v"),
+    "gauss_newton_converged": Quantity("whether the residual is below 1e-4"),
 }
 
 

@@ -39,7 +39,6 @@ BATCH = 1000
 LARGE = 1000
 """Outputs beyond which J J^T is there for one sample at a time, and nothing but J is computed."""
 ONLY_J = Wanted(parameters=False, layers=False)
-TOKENS = "embedded"
 
 SAMPLE, LAYER = ("sample",), ("layer",)
 QUANTITIES = {
@@ -72,17 +71,17 @@ QUANTITIES = {
         "target/input",
         "macdonald2023 Eq. 11",
     ),
-    "pairs_below": Quantity("pairs with |F(x1) - F(x2)| < |y1 - y2| - e1 - e2", "1", ""),
+    "pairs_below": Quantity("pairs with |F(x1) - F(x2)| < |y1 - y2| - e1 - e2"),
     "segment_norm": Quantity(
         "max of the Jacobian norm of F on the segment of the pair with the largest bound",
         "target/input",
         "macdonald2023 Sec. 5",
     ),
-    "segments_below": Quantity("segments on which it stays below the pair's bound", "1", ""),
+    "segments_below": Quantity("segments on which it stays below the pair's bound"),
 }
 ERRORS = {
     "norm_residual": Quantity(
-        "largest relative residual |J v - sigma u| / sigma of an iteration for ||J||_2", "1", ""
+        "largest relative residual |J v - sigma u| / sigma of an iteration for ||J||_2"
     )
 }
 """What is beside the quantities where no J is formed."""
@@ -171,11 +170,10 @@ def _norms(
     model: nn.Module, inputs: Tensor, settings: Settings, size: int | None = None
 ) -> JacobianNorms:
     """Exact, or by an iteration.  inputs: (samples, ...).  size: samples at a time."""
-    budget = settings.budget
-    classes = settings.loss.classes
+    budget, classes = settings.budget, settings.loss.classes
     findings = settings.findings(model, inputs)
     if accuracy_of(settings.options.accuracy, findings, inputs, budget) is None:
-        return _exact_norms(model, inputs, settings, size, classes)
+        return _exact_norms(model, inputs, settings, size)
     both = []
     for network in (model, nn.Sequential(model, *softmax_of(classes))):  # d softmax(f)/dx = P J
         fitting = size or samples_at_a_time(network, inputs, budget)
@@ -195,7 +193,7 @@ def _norms(
 
 
 def _exact_norms(
-    model: nn.Module, inputs: Tensor, settings: Settings, size: int | None, classes: int
+    model: nn.Module, inputs: Tensor, settings: Settings, size: int | None
 ) -> JacobianNorms:
     """From J itself; sample by sample where J J^T is large."""
     with torch.no_grad():
@@ -213,7 +211,7 @@ def _exact_norms(
             findings=None if large else settings.findings(model, inputs),
         )
         with torch.no_grad():
-            softmaxed = softmax_norms(exact.outputs, exact.gram, classes)
+            softmaxed = softmax_norms(exact.outputs, exact.gram, settings.loss.classes)
         parts.append((exact.outputs, exact.singular[:, 0], softmaxed))
     outputs, plain, softmaxed = map(torch.cat, zip(*parts, strict=True))
     return JacobianNorms(outputs, plain, softmaxed, exact.findings, None)

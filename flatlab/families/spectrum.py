@@ -11,7 +11,7 @@ Lanczos quadrature: the mean over random starts, with its standard error.
 """
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -30,7 +30,6 @@ from flatlab.families.hessian import TYPICAL, UNITS, batches_of, counted
 from flatlab.inputs.loss_forms import OfPositions
 from flatlab.inputs.prepare import only
 from flatlab.losses import cross_entropy, half_mse, logistic
-from flatlab.losses._base import Loss
 from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings
 
 TOKENS = True
@@ -44,25 +43,25 @@ WHERE = ("block", "matrix")
 LARGEST, SMALLEST, DENSITY = (*WHERE, "rank"), (*WHERE, "rank_from_below"), (*WHERE, "point")
 SLQ = "Ubaru, Chen and Saad (2017)"
 QUANTITIES = {
-    "largest_eigenvalue": Quantity("largest eigenvalues, descending", UNITS, "", LARGEST),
-    "largest_residual": Quantity("|A v - lambda v| of these, |v| = 1", UNITS, "", LARGEST),
-    "largest_converged": Quantity("whether these residuals are small enough", "1", "", LARGEST),
-    "largest_eigenvector": Quantity("v of these", "1", "", (*LARGEST, "parameter")),
-    "smallest_eigenvalue": Quantity("smallest eigenvalues, ascending", UNITS, "", SMALLEST),
-    "smallest_residual": Quantity("|A v - lambda v| of these, |v| = 1", UNITS, "", SMALLEST),
-    "smallest_converged": Quantity("whether these residuals are small enough", "1", "", SMALLEST),
-    "smallest_eigenvector": Quantity("v of these", "1", "", (*SMALLEST, "parameter")),
-    "eigenvalue_products": Quantity("products for the eigenvalues", "1", "", WHERE),
-    "density_at": Quantity("eigenvalues where the density is taken", UNITS, "", DENSITY),
+    "largest_eigenvalue": Quantity("largest eigenvalues, descending", UNITS, dims=LARGEST),
+    "largest_residual": Quantity("|A v - lambda v| of these, |v| = 1", UNITS, dims=LARGEST),
+    "largest_converged": Quantity("whether these residuals are small enough", dims=LARGEST),
+    "largest_eigenvector": Quantity("v of these", dims=(*LARGEST, "parameter")),
+    "smallest_eigenvalue": Quantity("smallest eigenvalues, ascending", UNITS, dims=SMALLEST),
+    "smallest_residual": Quantity("|A v - lambda v| of these, |v| = 1", UNITS, dims=SMALLEST),
+    "smallest_converged": Quantity("whether these residuals are small enough", dims=SMALLEST),
+    "smallest_eigenvector": Quantity("v of these", dims=(*SMALLEST, "parameter")),
+    "eigenvalue_products": Quantity("products for the eigenvalues", dims=WHERE),
+    "density_at": Quantity("eigenvalues where the density is taken", UNITS, dims=DENSITY),
     "spectral_density": Quantity(
         "density of the eigenvalues, smoothed by a Gaussian", f"1/({UNITS})", SLQ, DENSITY
     ),
     "spectral_density_error": Quantity(
-        "standard error of it over the random starts", f"1/({UNITS})", "", DENSITY
+        "standard error of it over the random starts", f"1/({UNITS})", dims=DENSITY
     ),
-    "density_width": Quantity("standard deviation of this Gaussian", UNITS, "", WHERE),
-    "spectral_trace": Quantity("trace, from the same starts", UNITS, "", WHERE),
-    "spectral_trace_error": Quantity("standard error of it over the starts", UNITS, "", WHERE),
+    "density_width": Quantity("standard deviation of this Gaussian", UNITS, dims=WHERE),
+    "spectral_trace": Quantity("trace, from the same starts", UNITS, dims=WHERE),
+    "spectral_trace_error": Quantity("standard error of it over the starts", UNITS, dims=WHERE),
 }
 
 
@@ -112,34 +111,41 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     options: Options = settings.options
     if not (options.largest or options.smallest or options.density_probes):
         raise MeasureError("spectrum: largest, smallest and density_probes are all 0")
-    if "fisher" in options.matrices and not _is_likelihood(settings.loss):
+    loss = settings.loss.base if isinstance(settings.loss, OfPositions) else settings.loss
+    if "fisher" in options.matrices and not isinstance(loss, LIKELIHOODS):
         raise MeasureError(
             "the loss is not a negative log-likelihood, so it has no Fisher matrix; measure "
             "gauss-newton, or empirical-fisher"
         )
     blocks = _blocks(model, options)
     results: dict[str, list[np.ndarray]] = {}
+    sizes = [parameter.numel() for parameter in trainable(model)]
+    places = dict(
+        zip(map(id, trainable(model)), torch.arange(sum(sizes)).split(sizes), strict=True)
+    )
     # Fused attention has no second derivative.
     with batch_norm(model, options.batch_norm), sdpa_kernel(SDPBackend.MATH):
         batches = batches_of(model, samples, settings)
         for block, patterns in blocks.items():
             with only(model, patterns):
+                theta = trainable(model)
+                inside = torch.cat([places[id(parameter)] for parameter in theta]).numpy()
                 for matrix in options.matrices:
                     place = f"spectrum {block} {matrix}"
                     alone = options.batch_norm == "eval"
                     chosen = matrix_of(
                         matrix, model, batches, settings.loss, settings.difference_step, alone=alone
                     )
-                    for name, value in _of_matrix(chosen, trainable(model), settings, place):
+                    for name, value in _of_matrix(chosen, theta, settings, place).items():
+                        if name.endswith("eigenvector"):  # 0 outside the block
+                            part, value = value, np.zeros((len(value), sum(sizes)))
+                            value[:, inside] = part
                         results.setdefault(name, []).append(value)
-    values = {name: _stacked(rows, len(blocks)) for name, rows in results.items()}
-    if options.eigenvectors:
-        _in_all_parameters(values, model, blocks)
+    shape = len(blocks), len(options.matrices)
+    values = {
+        name: np.array(rows).reshape(*shape, *rows[0].shape) for name, rows in results.items()
+    }
     return Measured(values, _coordinates(list(blocks), options))
-
-
-def _is_likelihood(loss: Loss) -> bool:
-    return isinstance(loss.base if isinstance(loss, OfPositions) else loss, LIKELIHOODS)
 
 
 def _blocks(model: nn.Module, options: Options) -> dict[str, str | list[str] | None]:
@@ -157,7 +163,7 @@ def _blocks(model: nn.Module, options: Options) -> dict[str, str | list[str] | N
 
 def _of_matrix(
     matrix: Matrix, theta: list[nn.Parameter], settings: Settings, place: str
-) -> list[tuple[str, Any]]:
+) -> dict[str, np.ndarray]:
     """The values of one matrix, by quantity.
 
     theta: the parameters of its block.
@@ -173,7 +179,7 @@ def _of_matrix(
     if before is not None:  # half of it stays random, so that nothing new is missed
         start = start / torch.linalg.vector_norm(start)
         start += before / torch.linalg.vector_norm(before)
-    values: list[tuple[str, Any]] = []
+    values: dict[str, np.ndarray] = {}
     wanted = options.largest + options.smallest
     if wanted:
         largest, what = min(options.largest, count), f"{wanted} eigenvalues ({place})"
@@ -190,17 +196,17 @@ def _of_matrix(
             )
         if pairs.vectors.isfinite().all():
             settings.memory[place] = pairs.vectors.sum(0)
-        values += _of_pairs(pairs, largest, options)
+        values |= _of_pairs(pairs, largest, options)
     if options.density_probes:
         steps = options.density_probes * min(options.density_steps, count)
         with ProgressBar(f"density ({place})", steps, settings.progress) as forecast:
-            values += _of_density(counted(matrix.product, forecast.tick), like, settings)
+            values |= _of_density(counted(matrix.product, forecast.tick), like, settings)
     return values
 
 
-def _of_pairs(pairs: Eigenpairs, largest: int, options: Options) -> list[tuple[str, np.ndarray]]:
+def _of_pairs(pairs: Eigenpairs, largest: int, options: Options) -> dict[str, np.ndarray]:
     """Those of a block that has fewer parameters than were asked for are NaN."""
-    values = [("eigenvalue_products", np.array(float(pairs.products)))]
+    values = {"eigenvalue_products": np.array(float(pairs.products))}
     parts = {"eigenvalue": pairs.values, "residual": pairs.residuals, "converged": pairs.converged}
     if options.eigenvectors:
         parts["eigenvector"] = pairs.vectors.double().cpu().numpy()
@@ -211,13 +217,11 @@ def _of_pairs(pairs: Eigenpairs, largest: int, options: Options) -> list[tuple[s
             if wanted:
                 whole = np.full((wanted, *array.shape[1:]), np.nan)
                 whole[: len(array[part])] = array[part]
-                values.append((f"{end}_{name}", whole))
+                values[f"{end}_{name}"] = whole
     return values
 
 
-def _of_density(
-    product: Product, like: Tensor, settings: Settings
-) -> list[tuple[str, np.ndarray | float]]:
+def _of_density(product: Product, like: Tensor, settings: Settings) -> dict[str, np.ndarray]:
     options: Options = settings.options
     probes = options.density_probes
     found = quadrature(product, like, probes, options.density_steps, settings.seed)
@@ -226,45 +230,21 @@ def _of_density(
     at = np.linspace(low - 5 * width, high + 5 * width, options.density_points)
     mean, error = density(found, at, width)
     traces = like.numel() * (found.nodes * found.weights).sum(1)
-    return [
-        ("density_at", at),
-        ("spectral_density", mean),
-        ("spectral_density_error", error),
-        ("density_width", width),
-        ("spectral_trace", traces.mean()),
-        ("spectral_trace_error", traces.std(ddof=1) / probes**0.5 if probes > 1 else np.nan),
-    ]
-
-
-def _stacked(rows: list[np.ndarray], blocks: int) -> Any:
-    """Values by block and matrix; vectors of several blocks differ in length, and stay apart."""
-    matrices = len(rows) // blocks
-    parts = [np.array(rows[n * matrices : (n + 1) * matrices]) for n in range(blocks)]
-    return np.array(parts) if len({part.shape for part in parts}) == 1 else parts
-
-
-def _in_all_parameters(values: dict[str, Any], model: nn.Module, blocks: dict[str, Any]) -> None:
-    """Eigenvectors of blocks as vectors of all trainable parameters, 0 outside the block."""
-    theta = trainable(model)
-    places = torch.arange(sum(parameter.numel() for parameter in theta))
-    where = dict(zip(map(id, theta), places.split([p.numel() for p in theta]), strict=True))
-    for name in ("largest_eigenvector", "smallest_eigenvector"):
-        if name not in values:
-            continue
-        whole = []
-        for part, patterns in zip(values[name], blocks.values(), strict=True):
-            with only(model, patterns):
-                inside = torch.cat([where[id(parameter)] for parameter in trainable(model)])
-            vectors = np.zeros((*part.shape[:-1], len(places)))
-            vectors[..., inside.numpy()] = part
-            whole.append(vectors)
-        values[name] = np.array(whole)
+    trace_error = traces.std(ddof=1) / probes**0.5 if probes > 1 else np.nan
+    return {
+        "density_at": at,
+        "spectral_density": mean,
+        "spectral_density_error": error,
+        "density_width": np.array(width),
+        "spectral_trace": np.array(traces.mean()),
+        "spectral_trace_error": np.array(trace_error),
+    }
 
 
 def _coordinates(blocks: list[str], options: Options) -> dict[str, list[str]]:
-    names = {"block": blocks, "matrix": [str(matrix) for matrix in options.matrices]}
-    ranks = {"rank": options.largest, "rank_from_below": options.smallest}
-    for dim, count in ranks.items():
-        if count:
-            names[dim] = [str(n + 1) for n in range(count)]
-    return names
+    return {
+        "block": blocks,
+        "matrix": list(options.matrices),
+        "rank": [str(n + 1) for n in range(options.largest)],
+        "rank_from_below": [str(n + 1) for n in range(options.smallest)],
+    }

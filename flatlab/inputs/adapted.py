@@ -110,23 +110,30 @@ class Layout:
         x: packed.  values: x itself, or the embeddings of tokens, (samples, ...).
         """
         attended = self.unpacked(x)[1][ATTENTION] != 0 if self.padding else None
+
+        def without_padding(part: Tensor) -> Tensor:
+            if attended is None or part.shape[:2] != attended.shape:
+                return part
+            return part * attended.view(*attended.shape, *[1] * (part.ndim - 2))
+
         if values.shape != x.shape:  # embeddings
-            fits = attended is not None and values.shape[:2] == attended.shape
-            return values * attended[..., None] if fits and attended is not None else values
-        parts = []
-        for part in self._split(values):
-            if attended is not None and part.shape[:2] == attended.shape:
-                part = part * attended.view(*attended.shape, *[1] * (part.ndim - 2))
-            parts.append(part.flatten(1))
+            return without_padding(values)
+        parts = [without_padding(part).flatten(1) for part in self._split(values)]
         whole = torch.cat(parts, 1)[:, : x.shape[1] - self.masks]
         return torch.cat([whole, torch.zeros_like(x[:, whole.shape[1] :])], 1)
 
 
+def by_name(inputs: Any) -> dict[Any, Any]:
+    """Each input by its name, or its place."""
+    if isinstance(inputs, dict):
+        return inputs
+    return dict(enumerate(inputs if isinstance(inputs, tuple) else (inputs,)))
+
+
 def _parts(inputs: Structure) -> dict[Any, Tensor]:
     """Inputs by name or place, in the order of `Layout`: an attention mask is the last."""
-    if isinstance(inputs, dict):
-        return {name: inputs[name] for name in sorted(inputs, key=ATTENTION.__eq__)}
-    return dict(enumerate([inputs] if isinstance(inputs, Tensor) else inputs))
+    parts = by_name(inputs)
+    return {name: parts[name] for name in sorted(parts, key=lambda name: name == ATTENTION)}
 
 
 @dataclass(frozen=True)
@@ -147,10 +154,6 @@ class Outputs:
         """Outputs for each position, where samples have positions; otherwise 0."""
         return 0 if len(self.shape) < 2 else self.shape[0 if self.second else -1]
 
-    @property
-    def positions(self) -> tuple[int, ...]:
-        return self.shape[1:] if self.second else self.shape[:-1]
-
     def meant(self, raw: Any) -> Tensor:
         """The output that is meant, of what the network returns."""
         part: Tensor = raw if self.key is None else _part(raw, self.key)
@@ -164,7 +167,7 @@ class Outputs:
         """Outputs (samples, ...) as the network returns them, from `flat` ones."""
         if not self.second:
             return flat.reshape(len(flat), *self.shape)
-        return flat.reshape(len(flat), *self.positions, self.classes).movedim(-1, 1)
+        return flat.reshape(len(flat), *self.shape[1:], self.classes).movedim(-1, 1)
 
 
 def outputs_of(

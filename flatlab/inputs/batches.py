@@ -1,6 +1,6 @@
 """Inputs and targets of all samples, from whatever yields them in batches."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,11 +9,12 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from flatlab.core.errors import MeasureError
-from flatlab.inputs.adapted import ATTENTION, Structure
+from flatlab.inputs.adapted import ATTENTION, Structure, by_name
 
 TARGETS = ("labels", "label", "targets", "target", "y")
 """Keys and attributes of a batch under which targets lie."""
 _ARRAYS = (Tensor, np.ndarray)
+_NUMBERS = (*_ARRAYS, float, int)
 BATCH = 256
 """Samples that are read from a dataset at a time."""
 
@@ -43,7 +44,7 @@ def collected(
         inputs = tuple(tensor_of(part, "inputs") for part in inputs)
     elif isinstance(inputs, Mapping):
         inputs, targets = _from_mapping(inputs, targets)
-    elif isinstance(inputs, list) and all(map(_is_number_like, inputs)):
+    elif isinstance(inputs, list) and all(isinstance(part, _NUMBERS) for part in inputs):
         if targets is None and inputs and np.ndim(inputs[0]) > 1:
             raise MeasureError(
                 "a list of tensors without targets may be samples or batches; pass "
@@ -57,10 +58,6 @@ def collected(
     _check_lengths(inputs)
     targets = _one_tensor(targets, len(tensors_of(inputs)[0]))
     return of_samples(inputs, slice(limit)), targets if targets is None else targets[:limit]
-
-
-def _is_number_like(part: Any) -> bool:
-    return isinstance(part, Tensor | np.ndarray | float | int)
 
 
 def _batches(inputs: Any) -> Iterator[Any]:
@@ -182,18 +179,20 @@ def _joined(structures: Sequence[Structure]) -> Structure:
 
 def tensors_of(parts: Structure) -> list[Tensor]:
     """All tensors of a structure, in order."""
-    if isinstance(parts, Tensor):
-        return [parts]
-    return [*parts.values()] if isinstance(parts, dict) else [*parts]
+    return [*by_name(parts).values()]
+
+
+def of_each(function: Callable[[Tensor], Tensor], inputs: Structure) -> Structure:
+    """What a function returns for each input, under the same name or at the same place."""
+    found = {name: function(part) for name, part in by_name(inputs).items()}
+    if isinstance(inputs, dict):
+        return found
+    return tuple(found.values()) if isinstance(inputs, tuple) else found[0]
 
 
 def of_samples(inputs: Structure, which: slice | Tensor) -> Structure:
     """The inputs of some samples.  which: a slice, or whether each is one of them."""
-    if isinstance(inputs, Tensor):
-        return inputs[which]
-    if isinstance(inputs, dict):
-        return {key: part[which] for key, part in inputs.items()}
-    return tuple(part[which] for part in inputs)
+    return of_each(lambda part: part[which], inputs)
 
 
 def _check_lengths(inputs: Structure) -> None:

@@ -11,12 +11,12 @@ from torch import Tensor
 from flatlab.core.registry import keys_of
 from flatlab.core.store import load_dataset
 from flatlab.core.user_code import called, function_of
-from flatlab.data._arrays import ENDINGS, Inputs, is_arrays, named_arrays, parts, parts_of
+from flatlab.data._arrays import ENDINGS, is_arrays, named_arrays, parts, parts_of
 from flatlab.data._dataset import DataError, load
 from flatlab.data._folders import ARCHIVES
 from flatlab.data._pictures import pictures
 from flatlab.data._tensors import _moments, prepare
-from flatlab.inputs.adapted import Structure
+from flatlab.inputs.adapted import by_name
 from flatlab.inputs.batches import collected, tensor_of
 from flatlab.measuring.quantity import SampleSet
 
@@ -89,7 +89,7 @@ def _scaled(there: Mapping[str, Any], where: str, scaling: str) -> tuple[dict[st
     """Samples as networks see them, and the scaling that was applied."""
     moments = {
         name: (0.0, 1.0) if scaling == "none" else _moments(np.asarray(part), scaling, 255.0)
-        for name, part in _named(there["train"][0]).items()
+        for name, part in by_name(there["train"][0]).items()
         if str(part.dtype).endswith("uint8") and "mask" not in str(name)
     }
     if not moments and scaling != UNIT:
@@ -98,18 +98,11 @@ def _scaled(there: Mapping[str, Any], where: str, scaling: str) -> tuple[dict[st
         )
     found = {}
     for part, (inputs, targets) in there.items():
-        seen = {name: _seen(x, name, moments.get(name)) for name, x in _named(inputs).items()}
+        seen = {name: _seen(x, name, moments.get(name)) for name, x in by_name(inputs).items()}
         whole = seen if isinstance(inputs, dict) else tuple(seen.values())
         y = None if targets is None else tensor_of(targets, f"{where}: {part}: targets")
         found[part] = SampleSet(whole if isinstance(inputs, dict | tuple) else whole[0], y)
     return found, scaling if moments else ""
-
-
-def _named(inputs: Inputs | Structure) -> dict[Any, Any]:
-    """Each input by its name, or its place."""
-    if isinstance(inputs, dict):
-        return inputs
-    return dict(enumerate(inputs if isinstance(inputs, tuple) else (inputs,)))
 
 
 def _seen(part: Any, name: Any, moments: tuple[Any, Any] | None) -> Tensor:

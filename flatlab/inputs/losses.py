@@ -1,6 +1,6 @@
 """The loss of a measurement: by its name, with options and class weights, or a function."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -136,14 +136,54 @@ def loss_for(
     ignore_index: the class of positions that do not count.
     elsewhere: calls the user's network on other samples.
     """
-    if not isinstance(loss, Loss):
-        return _of_function(loss, model, samples, outputs, ignore_index, elsewhere)
+    if isinstance(loss, Loss):
+        return _of_outputs(loss, samples, outputs), samples
+    targets = samples.as_given
+    if targets is None:
+        raise MeasureError("a loss that is a function needs targets")
+    integers = not targets.is_floating_point()
+    if samples.kept is not None and not integers:
+        raise MeasureError(
+            "a loss that is a function takes masks as classes that are ignored, and targets are "
+            "values; name a loss"
+        )
+    counts = None if samples.kept is None else samples.kept.sum(1).double()
+    few = torch.arange(min(4, len(targets)), device=targets.device)
+    if counts is not None:  # samples that differ in it come first
+        few = (counts - counts.mean()).abs().argsort(descending=True)[:4]
+    total, values = _tried(loss, model, samples, outputs, targets, few, elsewhere)
+    mean, together = sum(values) / len(values), sum(values)
+    kinds: list[tuple[float, bool, Any]] = [(mean, False, None), (together, True, None)]
+    # the mean over all positions, or over those behind the first
+    for first in () if counts is None else (0, 1):
+
+        def counted(targets: Tensor, first: int = first) -> Tensor:
+            return (targets[:, first:] != ignore_index).flatten(1).sum(1).double()
+
+        each = counted(targets)
+        share = (each[few] / each[few].sum()).tolist()
+        by_position = sum(part * value for part, value in zip(share, values, strict=True))
+        average = each.mean()
+        kinds.append((by_position, False, lambda y, f=counted, a=average: f(y) / a))
+    for value, summed, each in kinds:
+        if abs(total - value) <= 1e-4 * max(abs(value), 1e-6):
+            function = OfFunction(loss, integers, summed, outputs.natural, each, outputs.classes)
+            return function, replace(samples, targets=targets)
+    raise MeasureError(
+        "the loss of a batch is neither the mean nor the sum of those of its samples: "
+        f"{total:.6g} for {mean:.6g} or {together:.6g}; class weights are class_weights= of "
+        "loss='cross-entropy'"
+    )
+
+
+def _of_outputs(loss: Loss, samples: SampleSet, outputs: Outputs) -> Loss:
+    """A loss of this project's for these samples, or for the positions of each."""
     if isinstance(loss, Weighted):
         loss = _of_mean_weight(loss, samples, outputs.classes)
     if not outputs.classes:
-        return loss, samples
+        return loss
     count = None if samples.kept is None else float(samples.kept.sum()) / len(samples.kept)
-    return OfPositions(loss, outputs.classes, count), samples
+    return OfPositions(loss, outputs.classes, count)
 
 
 def _of_mean_weight(loss: Weighted, samples: SampleSet, classes: int) -> Weighted:
@@ -168,56 +208,6 @@ def _of_mean_weight(loss: Weighted, samples: SampleSet, classes: int) -> Weighte
     if not float(mean) > 0:
         raise MeasureError("class_weights are 0 for the classes of all samples")
     return Weighted(loss.base, weights, float(mean))
-
-
-def _of_function(
-    loss: Function,
-    model: nn.Module,
-    samples: SampleSet,
-    outputs: Outputs,
-    ignore_index: int,
-    elsewhere: Callable[[], Any],
-) -> tuple[Loss, SampleSet]:
-    targets = samples.as_given
-    if targets is None:
-        raise MeasureError("a loss that is a function needs targets")
-    integers = not targets.is_floating_point()
-    if samples.kept is not None and not integers:
-        raise MeasureError(
-            "a loss that is a function takes masks as classes that are ignored, and targets are "
-            "values; name a loss"
-        )
-    counts = None if samples.kept is None else samples.kept.sum(1).double()
-    few = torch.arange(min(4, len(targets)), device=targets.device)
-    if counts is not None:  # samples that differ in it come first
-        few = (counts - counts.mean()).abs().argsort(descending=True)[:4]
-    total, values = _tried(loss, model, samples, outputs, targets, few, elsewhere)
-    mean, together = sum(values) / len(values), sum(values)
-    kinds: dict[str, tuple[float, bool, Any]] = {
-        "the mean": (mean, False, None),
-        "the sum": (together, True, None),
-    }
-    for name, first in (("the mean over positions", 0), ("that behind the first", 1)):
-        if counts is None:
-            break
-
-        def counted(targets: Tensor, first: int = first) -> Tensor:
-            return (targets[:, first:] != ignore_index).flatten(1).sum(1).double()
-
-        each = counted(targets)
-        share = (each[few] / each[few].sum()).tolist()
-        by_position = sum(part * value for part, value in zip(share, values, strict=True))
-        average = each.mean()
-        kinds[name] = (by_position, False, lambda y, f=counted, a=average: f(y) / a)
-    for value, summed, each in kinds.values():
-        if abs(total - value) <= 1e-4 * max(abs(value), 1e-6):
-            function = OfFunction(loss, integers, summed, outputs.natural, each, outputs.classes)
-            return function, replace(samples, targets=targets)
-    raise MeasureError(
-        "the loss of a batch is neither the mean nor the sum of those of its samples: "
-        f"{total:.6g} for {mean:.6g} or {together:.6g}; class weights are class_weights= of "
-        "loss='cross-entropy'"
-    )
 
 
 def _tried(
@@ -247,7 +237,8 @@ def _tried(
         raise MeasureError("the loss must return one number for a batch of outputs and targets")
     uses = graph_of(whole)[0] if whole.requires_grad else {}
     if (whole.requires_grad and uses.keys() - {id(flat)}) or not torch.allclose(whole, later, 1e-5):
-        named = {id(p): name for m in (model, loss) for name, p in _parameters(m)}
+        modules = [each for each in (model, loss) if isinstance(each, nn.Module)]
+        named = {id(p): name for each in modules for name, p in each.named_parameters()}
         of = next((f", of {named[key]!r}" for key in uses if key in named), "")
         raise MeasureError(
             f"the loss is a function of more than outputs and targets{of}: leave penalties and "
@@ -260,10 +251,6 @@ def _tried(
             "where it shifts labels itself, shift them before, and take a loss that does not"
         )
     return whole.item(), [value.item() for value in values]
-
-
-def _parameters(module: Any) -> Iterable[tuple[str, Tensor]]:
-    return module.named_parameters() if isinstance(module, nn.Module) else ()
 
 
 def _otherwise(flat: Tensor, samples: SampleSet, few: Tensor) -> Tensor:

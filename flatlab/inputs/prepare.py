@@ -23,7 +23,7 @@ from flatlab.derivatives.checks.differences import copy_in
 from flatlab.derivatives.per_sample.probe import graph_of, run
 from flatlab.inputs.adapted import ATTENTION, Layout, Outputs, Structure, adapted, outputs_of
 from flatlab.inputs.arguments import Arguments
-from flatlab.inputs.batches import collected, of_samples
+from flatlab.inputs.batches import collected, of_each, of_samples, tensors_of
 from flatlab.inputs.loss_forms import Function
 from flatlab.inputs.losses import loss_for
 from flatlab.losses._base import Loss
@@ -115,15 +115,15 @@ def _called(model: nn.Module, inputs: Structure, x: Tensor) -> Any:
     """
     before = {name: _norm(p) for name, p in model.named_parameters()}
     kind = next(p for p in model.parameters() if p.is_floating_point())
-    named = inputs if isinstance(inputs, dict) else {}
-    several: Any = inputs if isinstance(inputs, tuple) else () if named else (inputs,)
 
     def called(kinds: torch.dtype | None) -> Any:
         def part(given: Tensor) -> Tensor:
             return given.to(kind.device, kinds if given.is_floating_point() else None, copy=True)
 
-        named_parts = {name: part(each) for name, each in named.items()}
-        return run(lambda _: model(*map(part, several), **named_parts), x)
+        parts = of_each(part, inputs)
+        if isinstance(parts, dict):
+            return run(lambda _: model(**parts), x)
+        return run(lambda _: model(*tensors_of(parts)), x)
 
     with torch.random.fork_rng(devices=[kind.device] if kind.is_cuda else []):
         try:
@@ -210,14 +210,10 @@ def _as_one(
             )
         return _exactly(part, weight, "inputs")
 
-    layout = None
+    inputs = of_each(typed, inputs)
     if isinstance(inputs, Tensor):
-        inputs = x = typed(inputs)
+        x, layout = inputs, None
     else:
-        if isinstance(inputs, dict):
-            inputs = {name: typed(part) for name, part in inputs.items()}
-        else:
-            inputs = tuple(map(typed, inputs))
         _check_names(model, inputs)
         layout = Layout.of(inputs)
         x = layout.packed(inputs)

@@ -17,7 +17,10 @@ from flatlab.inputs.prepare import Ready, made_ready
 
 BATCH = 1000
 """Samples at a time, unless a batch size is given."""
-UNITS = {"loss": ("mean loss of the samples", "loss"), "accuracy": ("share that is right", "1")}
+ABOUT = {
+    "loss": {"long_name": "mean loss of the samples", "units": "loss"},
+    "accuracy": {"long_name": "share that is right", "units": "1"},
+}
 
 
 def ready_to_evaluate(

@@ -117,10 +117,12 @@ class GridMeasurer:
         # The derivatives of an architecture are checked once: other weights and sample sets go
         # through the same operations.
         known: Known = {}
+        loss = loss_of(self.settings["loss"])
         progress = Progress(len(states) * len(checkpoints), "networks", lambda: "")
         for done, (run, number) in enumerate(np.ndindex(*size.values())):
             if number == 0:  # of another run, nothing that a family remembers holds
-                how = {name: self._settings(name, states[run].get(0)) for name in families}
+                options, initial = self.settings["options"], states[run].get(0)
+                how = {n: settings_of(n, options[n], loss, initial=initial) for n in families}
             if (state := states[run].get(checkpoints[number])) is not None:
                 self.model.load_state_dict(state)
                 for name in families:
@@ -128,17 +130,10 @@ class GridMeasurer:
                     results[name] |= {(run, number, *place): each for place, each in found.items()}
             progress.advance(lambda: done + 1)  # noqa: B023 - it is called before the next one
         progress.close(len(states) * len(checkpoints))
-        there: set[str] = set()
-        parts = []
-        for name, measured_ones in results.items():
-            part = self._dataset(name, measured_ones, size).assign_coords(checkpoint=checkpoints)
-            parts.append(part.drop_vars(there & {*map(str, part.data_vars)}))
-            there |= {*map(str, part.data_vars)}
-        return xr.merge(parts, join="exact", compat="equals", combine_attrs="no_conflicts")
-
-    def _settings(self, name: str, initial: State | None) -> Settings:
-        loss = loss_of(self.settings["loss"])
-        return settings_of(name, self.settings["options"][name], loss, initial=initial)
+        parts = [self._dataset(name, found, size) for name, found in results.items()]
+        # of a quantity of several families the first one counts
+        merged = xr.merge(parts, join="exact", compat="override", combine_attrs="no_conflicts")
+        return merged.assign_coords(checkpoint=checkpoints)
 
     def _measured(self, name: str, how: Settings, known: Known) -> dict[tuple[int, ...], Measured]:
         """A family on the network as it is: at (), or at the number of each sample set.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 import xarray as xr
-from torch import Tensor, nn
+from torch import Tensor
 
 from flatlab.core import store
 from flatlab.core.errors import MeasureError, is_device_failure
@@ -158,8 +158,9 @@ def _of_grid(
         model.to(device).eval()
         known = {}
         if "accuracy" not in settings["families"]:
-            accuracies = [_accuracy(model, split) for split in (splits.train, splits.test)]
-            known = dict(zip(ACCURACIES, accuracies, strict=True))
+            for name, split in zip(ACCURACIES, (splits.train, splits.test), strict=True):
+                right = split.outputs(model).argmax(1) == _labels(split)
+                known[name] = 100 * right.double().mean().item()
         subset = splits.train.subset(settings["samples"], settings["seed"])
         return LoadedNetwork(model, subset.inputs, _labels(subset), splits, known)
 
@@ -200,10 +201,6 @@ def _labels(split: Split) -> Tensor:
     return split.labels
 
 
-def _accuracy(model: nn.Module, split: Split) -> float:
-    return 100 * split.outputs(model).argmax(1).eq(_labels(split)).double().mean().item()
-
-
 def _joined(rows: list[Row], settings: Mapping[str, Any]) -> xr.Dataset:
     """One row per network; NaN where a network has no value, such as for layers of others."""
     quantities, count = _quantities(settings), len(rows)
@@ -233,7 +230,7 @@ def _quantities(settings: Mapping[str, Any]) -> dict[str, Quantity]:
     families = [quantities_of(imported("metrics", name)) for name in settings["families"]]
     quantities = {name: quantity for family in families for name, quantity in family.items()}
     for name in ACCURACIES:
-        quantities.setdefault(name, Quantity(name.replace("_", " "), "%", ""))
+        quantities.setdefault(name, Quantity(name.replace("_", " "), "%"))
     return {name: each for name, each in quantities.items() if "sample" not in each.dims}
 
 

@@ -15,7 +15,7 @@ from flatlab.data._tensors import Split
 from flatlab.derivatives.checks.isolation import check_samples
 from flatlab.derivatives.jacobians.norms import Norms
 from flatlab.derivatives.per_sample.probe import Findings, probe
-from flatlab.inputs.batches import of_samples
+from flatlab.inputs.batches import of_samples, tensors_of
 from flatlab.inputs.loss_forms import OfFunction
 from flatlab.losses._base import Loss, loss_of
 
@@ -32,15 +32,15 @@ class Quantity:
 
     long_name: its definition, in a phrase.
     units: its units; "1" for numbers without any.
-    source: where a paper defines it.
+    source: where a paper defines it, if one does.
     dims: the dimensions of its values for one network and one sample set: `sample`, `layer`, or
         others that its family names.
     label: what figures call it, without units; its key in words if empty.
     """
 
     long_name: str
-    units: str
-    source: str
+    units: str = "1"
+    source: str = ""
     dims: tuple[str, ...] = ()
     label: str = ""
 
@@ -93,8 +93,7 @@ class SampleSet:
         return cls(split.inputs, split.targets, split.labels)
 
     def __len__(self) -> int:
-        inputs = [*self.inputs.values()] if isinstance(self.inputs, dict) else self.inputs
-        return len(inputs[0] if isinstance(inputs, tuple | list) else inputs)
+        return len(tensors_of(self.inputs)[0])
 
     def subset(self, size: int, seed: int) -> "SampleSet":
         """A fixed random subset of `size` distinct samples, as users have them."""

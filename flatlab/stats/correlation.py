@@ -8,7 +8,7 @@ the training loss. All of them, for all pairs, come from the same covariances, w
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -58,25 +58,19 @@ class Correlations:
     def rhos(self, *pairs: tuple[str, str], kind: Kind = "pooled") -> list[Estimate]:
         """Correlations to be compared, over the runs that have every quantity of these pairs."""
         used = tuple(sorted({self.names.index(name) for pair in pairs for name in pair}))
-        estimates = []
-        part = self._part(*used)
+        estimates, part = [], self._part(*used)
+        how: dict[str, Any] = {"on_z": True, "unit_variance_factor": True}
+        n = len(part.values)
         for x, y in pairs:
             name = f"rho({x}, {y})"
-            if len(part.values) < FEWEST or (kind == "adjusted" and self.adjusting is None):
-                reason = f"{name}: {len(part.values)} runs have all the quantities that are needed"
+            if n < FEWEST or (kind == "adjusted" and self.adjusting is None):
+                reason = f"{name}: {n} runs have all the quantities that are needed"
                 estimates.append(undefined(name, reason))
                 continue
             a, b = (used.index(self.names.index(quantity)) for quantity in (x, y))
             one, many = np.split(fisher(part.matrices(kind)[:, a, b]), [1])
-            n, estimand = len(part.values), KINDS[kind]
-            estimates.append(
-                Estimate(
-                    *(name, float(one[0]), many, part.strata, n),
-                    on_z=True,
-                    unit_variance_factor=True,
-                    estimand=estimand,
-                )
-            )
+            values = float(one[0]), many, part.strata, n
+            estimates.append(Estimate(name, *values, estimand=KINDS[kind], **how))
         return estimates
 
     def runs_used(self, x: str, y: str) -> int:

@@ -153,17 +153,9 @@ class Ranks:
         n = int((whole & self._count.any(axis=(1, 2))).sum())
         if not np.isfinite(z[0]):
             return undefined(name, f"{name}: no pair of networks has both")
-        unit_variance_factor = not self.pooled
-        return Estimate(
-            name,
-            float(z[0]),
-            z[1:],
-            self.strata,
-            n,
-            on_z=True,
-            stretch=float(tau) / np.tanh(z[0]) if z[0] else 1.0,
-            unit_variance_factor=unit_variance_factor,
-        )
+        how: dict[str, Any] = {"on_z": True, "unit_variance_factor": not self.pooled}
+        how["stretch"] = float(tau) / np.tanh(z[0]) if z[0] else 1.0
+        return Estimate(name, float(z[0]), z[1:], self.strata, n, **how)
 
 
 def granulated(name: str, taus: Sequence[Estimate]) -> Estimate:

@@ -33,18 +33,9 @@ def contrast_of(name: str, estimates: list[Estimate], weights: list[float]) -> E
     ]
     labels = [(k, stratum) for k, e in enumerate(estimates) for stratum in e.strata]
     strata = np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1)
-    n, unit_variance_factor = (
-        sum(e.n for e in estimates),
-        any(e.unit_variance_factor for e in estimates),
-    )
-    return Estimate(
-        name,
-        float(sum(parts)),
-        np.concatenate(jackknife_values),
-        strata,
-        n,
-        unit_variance_factor=unit_variance_factor,
-    )
+    values, n = np.concatenate(jackknife_values), sum(e.n for e in estimates)
+    factor = any(e.unit_variance_factor for e in estimates)
+    return Estimate(name, float(sum(parts)), values, strata, n, unit_variance_factor=factor)
 
 
 def rise(name: str, groups: list[Array]) -> Estimate:

@@ -14,6 +14,7 @@ its parameters.
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -282,16 +283,13 @@ def culprit_of(model: nn.Module, x: Tensor, order: int) -> str:
         return ""  # these take no hooks
     seen: dict[str, Tensor] = {}
 
-    def keep(name: str) -> Callable[..., None]:
-        def hook(module: nn.Module, arguments: tuple[Any, ...]) -> None:
-            if len(arguments) == 1 and isinstance(arguments[0], Tensor):
-                seen.setdefault(name, arguments[0].detach().clone())
+    def keep(name: str, module: nn.Module, arguments: tuple[Any, ...]) -> None:
+        if len(arguments) == 1 and isinstance(arguments[0], Tensor):
+            seen.setdefault(name, arguments[0].detach().clone())
 
-        return hook
-
-    with ExitStack() as stack:
+    with ExitStack() as handles:
         for name, module in model.named_modules():
-            stack.callback(module.register_forward_pre_hook(keep(name)).remove)
+            handles.enter_context(module.register_forward_pre_hook(partial(keep, name)))
         run(model, x)
     for name in sorted(seen, key=lambda name: -name.count(".") - bool(name)):
         module = model.get_submodule(name)
@@ -349,13 +347,9 @@ def check_derivatives(
 ) -> DerivativeReport:
     """Compare the derivatives of a network with differences, on its first samples.
 
-    model: the network.
-    inputs: (samples, ...).
     targets: (samples, N) from N, of the loss; None: the loss is half the square of f.
-    loss: of a sample.
     kinds: of derivatives.
     mode: of batch norm, `train` or `eval`; None: as the network is, which must not mix samples.
-    progress: show a bar.
     known: what complete checks have found before, which is not asked again, and to which this adds.
 
     Nothing is checked where weights or outputs are not finite. Raises `MeasureError` where the
@@ -424,7 +418,9 @@ def _outputs(
     Raises `MeasureError` where they are no vectors, or drawn at random: two passes differ. Draws
     that are rare may hit neither; a pass that has moved a random generator is looked at more often.
     """
-    generators = _generators(x.device)
+    generators = [torch.default_generator]
+    if x.is_cuda:
+        generators.append(torch.cuda.default_generators[x.device.index or 0])
     before = [generator.get_state() for generator in generators]
     outputs = vectors(run(model, x), len(x))
     if not outputs.requires_grad:
@@ -440,9 +436,3 @@ def _outputs(
     _, operations = graph_of(outputs)
     finite = all(map(is_finite, (outputs, *model.parameters())))
     return outputs.detach() if finite else None, DerivativeReport(operations={*operations.values()})
-
-
-def _generators(device: torch.device) -> list[torch.Generator]:
-    """The default generators that a network on this device may draw from."""
-    graphics = [torch.cuda.default_generators[device.index or 0]] if device.type == "cuda" else []
-    return [torch.default_generator, *graphics]

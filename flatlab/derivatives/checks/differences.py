@@ -199,13 +199,11 @@ class _InFloat64(TorchFunctionMode):
     }
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kinds = self.LOWER
-        args = [kinds.get(a, a) if isinstance(a, torch.dtype) else a for a in args]
-        named: Any = {
-            n: kinds.get(a, a) if isinstance(a, torch.dtype) else a
-            for n, a in (kwargs or {}).items()
-        }
-        return (Tensor.double if func in self.CASTS else func)(*args, **named)
+        def wide(value: Any) -> Any:
+            return self.LOWER.get(value, value) if isinstance(value, torch.dtype) else value
+
+        named = {name: wide(value) for name, value in (kwargs or {}).items()}
+        return (Tensor.double if func in self.CASTS else func)(*map(wide, args), **named)
 
 
 def double_copy(model: nn.Module) -> nn.Module:

@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from types import MethodType
+from types import MethodType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -164,7 +164,9 @@ def _plain_derivatives(model: nn.Module) -> Iterator[None]:
         twice: Any = torch.utils.checkpoint
         for name in [*vars(twice)]:
             if name == "CheckpointFunction":
-                stack.enter_context(_set(twice, name, _Once))
+                # what is checkpointed is computed once: a second time it is the same
+                once = SimpleNamespace(apply=lambda function, preserved, *given: function(*given))
+                stack.enter_context(_set(twice, name, once))
             elif name.startswith("_checkpoint_without_reentrant_generator"):
                 stack.enter_context(_set(twice, name, _nothing))
         mixed: Any = torch.autocast
@@ -188,14 +190,6 @@ def _plain_derivatives(model: nn.Module) -> Iterator[None]:
                 padded.held = padded.padding_idx, padded.weight[padded.padding_idx].detach().clone()
                 padded.padding_idx, padded.forward = None, MethodType(_with_row_held, padded)
         yield
-
-
-class _Once:
-    """Computes what is checkpointed once: a second time it is the same."""
-
-    @staticmethod
-    def apply(function: Callable[..., Any], preserved: bool, *arguments: Any) -> Any:
-        return function(*arguments)
 
 
 def _nothing(*arguments: Any, **named: Any) -> Iterator[None]:

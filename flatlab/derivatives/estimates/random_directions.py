@@ -7,8 +7,8 @@ its own. Source: Hutchinson (1990).
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,8 @@ from torch import Tensor, nn
 
 from flatlab.core.progress import ProgressBar
 from flatlab.derivatives.per_sample.forward_pass import ForwardPass, Record
-from flatlab.derivatives.per_sample.hooks import Use
 from flatlab.derivatives.per_sample.probe import Findings
-from flatlab.derivatives.per_sample.values import ParameterSquares, by_sample, squared_norm
+from flatlab.derivatives.per_sample.values import ParameterSquares, squared_norm
 
 ROUND = 30
 """Directions of a round, the fewest of an estimate."""
@@ -72,15 +71,34 @@ def drawn(
 ) -> DirectionalSquares:
     """As many rounds as are needed for an accuracy, at least one.
 
+    findings: of `checked_findings`.
     accuracy: the relative standard error wanted, due to the directions.
     of: quantities of the network that must reach it.
-    The others are those of `squares_along`.
+    adaptive: also the sums weighted by theta^2.
     """
-    how: dict[str, Any] = {"adaptive": adaptive, "size": size, "seed": seed}
+
+    def along(rounds: range) -> DirectionalSquares:
+        """A forward pass of each batch, a backward pass for each direction of these rounds."""
+        parts = []
+        for start in range(0, len(inputs), size):
+            graph = ForwardPass(model, inputs[start : start + size], findings)
+            which = range(start, start + len(graph.inputs))
+            batch: list[tuple[Squares, Tensor]] = []
+            for number in rounds:
+                of_round = []
+                for k in range(ROUND * number, ROUND * (number + 1)):
+                    direction = signs(k, which, graph.outputs.shape[1], graph.outputs, seed)
+                    of_round.append(_one(model, graph.along(direction), findings, adaptive))
+                    forecast.tick(len(which))
+                batch.append(_round(of_round))
+            parts.append(_batch(batch, graph, findings))
+            del graph
+        return _joined(parts)
+
     steps = ROUND * len(inputs)
     what = f"random directions for {len(inputs)} samples of {findings.outputs} outputs"
     with ProgressBar(what, steps, progress) as forecast:
-        squares = squares_along(model, inputs, findings, range(1), **how, tick=forecast.tick)
+        squares = along(range(1))
         while (error := _relative_error(squares, of)) > accuracy:
             have = len(squares.products)
             needed = math.ceil(have * (error / accuracy) ** 2)
@@ -88,8 +106,10 @@ def drawn(
             if not further:
                 break
             forecast.extend(steps * len(further))
-            more = squares_along(model, inputs, findings, further, **how, tick=forecast.tick)
-            squares = with_more(squares, more)
+            more = along(further)
+            sums = {k: torch.cat([v, more.squares[k]]) for k, v in squares.squares.items()}
+            products = torch.cat([squares.products, more.products])
+            squares = replace(squares, squares=sums, products=products)
     return squares
 
 
@@ -115,43 +135,8 @@ def signs(number: int, samples: Sequence[int], outputs: int, like: Tensor, seed:
     return torch.from_numpy(2 * np.stack(draws) - 1).to(like)
 
 
-def squares_along(
-    model: nn.Module,
-    inputs: Tensor,
-    findings: Findings,
-    rounds: range,
-    *,
-    adaptive: bool,
-    size: int,
-    seed: int = 0,
-    tick: Callable[[int], None] = lambda samples: None,
-) -> DirectionalSquares:
-    """Some rounds of directions: a forward pass of each batch, a backward pass for each direction.
-
-    findings: of `checked_findings`.
-    rounds: their numbers, which determine the directions.
-    adaptive: also the sums weighted by theta^2.
-    tick: called with the samples of each backward pass.
-    """
-    parts = []
-    for start in range(0, len(inputs), size):
-        graph = ForwardPass(model, inputs[start : start + size], findings)
-        which = range(start, start + len(graph.inputs))
-        batch: list[tuple[Squares, Tensor]] = []
-        for number in rounds:
-            of_round = []
-            for k in range(ROUND * number, ROUND * (number + 1)):
-                along = signs(k, which, graph.outputs.shape[1], graph.outputs, seed)
-                of_round.append(_one(model, graph.along(along), findings, adaptive, len(inputs)))
-                tick(len(which))
-            batch.append(_round(of_round))
-        parts.append(_batch(batch, graph, findings))
-        del graph
-    return _joined(parts)
-
-
 def _one(
-    model: nn.Module, record: Record, findings: Findings, adaptive: bool, samples: int
+    model: nn.Module, record: Record, findings: Findings, adaptive: bool
 ) -> tuple[Squares, Tensor]:
     """The squares along one direction, (samples,) each, and J^T r, (samples, M).
 
@@ -181,16 +166,11 @@ def _one(
             own = [use for use in record.into if use.name == name]
             scaled = [record.into[use][0] * use.x for use in own]
             result[name, "scaled2"] = sum(
-                (squared_norm(_rows(part, here)) for part in scaled), pulled.new_zeros(here)
+                (squared_norm(part.reshape(here, -1)) for part in scaled), pulled.new_zeros(here)
             )
             for key in ("weight2", "bias2", "gamma2"):
                 result[name, key] = squares.layers[name][key]
     return {key: value.double() for key, value in result.items()}, pulled
-
-
-def _rows(tensor: Tensor, samples: int) -> Tensor:
-    """(rows, ...) -> (samples, numbers)."""
-    return by_sample(tensor[None], samples)[:, 0]
 
 
 def _round(directions: list[tuple[Squares, Tensor]]) -> tuple[Squares, Tensor]:
@@ -210,9 +190,18 @@ def _batch(
     about = {}
     for name in findings.layers:
         uses = [use for use in graph.uses if use.name == name]
-        x2[name] = torch.stack([squared_norm(_rows(use.x, here)).double() for use in uses]).sum(0)
-        tied = sum(use.module.weight is uses[0].module.weight for use in graph.uses)
-        about[name] = _about(uses[0], tied, findings, here)
+        rows = [use.x.reshape(here, -1) for use in uses]
+        x2[name] = torch.stack([squared_norm(each).double() for each in rows]).sum(0)
+        weight = uses[0].module.weight
+        positions = uses[0].numbers // (here * len(weight))
+        about[name] = {
+            "name": name,
+            "module": uses[0].module,
+            "positions": positions * sum(use.module.weight is weight for use in graph.uses),
+            "output_positions": positions,
+            "elsewhere": f"{name}.weight" in findings.generic,
+            "input_shape": tuple(uses[0].x.shape[1:]),
+        }
     return DirectionalSquares(
         {key: torch.stack([each[key] for each in squares]) for key in squares[0]},
         torch.stack(products),
@@ -220,19 +209,6 @@ def _batch(
         x2,
         about,
     )
-
-
-def _about(use: Use, times: int, findings: Findings, samples: int) -> dict[str, Any]:
-    """times: that the weight is used."""
-    positions = use.numbers // (samples * len(use.module.weight))
-    return {
-        "name": use.name,
-        "module": use.module,
-        "positions": positions * times,
-        "output_positions": positions,
-        "elsewhere": f"{use.name}.weight" in findings.generic,
-        "input_shape": tuple(use.x.shape[1:]),
-    }
 
 
 def _joined(batches: list[DirectionalSquares]) -> DirectionalSquares:
@@ -244,17 +220,6 @@ def _joined(batches: list[DirectionalSquares]) -> DirectionalSquares:
         torch.cat([b.outputs for b in batches]),
         {name: torch.cat([b.x2[name] for b in batches]) for name in first.x2},
         first.about,
-    )
-
-
-def with_more(before: DirectionalSquares, after: DirectionalSquares) -> DirectionalSquares:
-    """The same samples with further rounds."""
-    return DirectionalSquares(
-        {key: torch.cat([value, after.squares[key]]) for key, value in before.squares.items()},
-        torch.cat([before.products, after.products]),
-        before.outputs,
-        before.x2,
-        before.about,
     )
 
 

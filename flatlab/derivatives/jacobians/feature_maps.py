@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from flatlab.core.errors import MeasureError, first_line, is_out_of_memory
-from flatlab.derivatives.per_sample.hooks import Use, recorded, rows_of_jacobian
+from flatlab.core.errors import is_out_of_memory
+from flatlab.derivatives.per_sample.hooks import Use, differentiable, recorded, rows_of_jacobian
 from flatlab.derivatives.per_sample.probe import leads_to, run
 
 
@@ -97,7 +97,7 @@ class FeatureMaps:
         reached = [k for k, each in enumerate(features) if each.requires_grad]
         duals = [torch.zeros_like(features[k], requires_grad=True) for k in reached]
         kept: dict[str, Any] = {"retain_graph": True, "materialize_grads": True}
-        try:
+        with differentiable():
             (pulled,) = torch.autograd.grad(
                 [features[k] for k in reached], x, duals, create_graph=True, materialize_grads=True
             )
@@ -105,12 +105,6 @@ class FeatureMaps:
                 torch.autograd.grad(pulled, duals, tangent.expand_as(x), **kept)
                 for tangent in tangents
             ]
-        except RuntimeError as error:
-            if is_out_of_memory(error):
-                raise
-            raise MeasureError(
-                f"autograd cannot differentiate the network: {first_line(error)}"
-            ) from error
         found = dict(zip(reached, zip(*rows, strict=True), strict=True))
         zeros = [each.detach().new_zeros(len(tangents), *each.shape) for each in features]
         return tuple(
@@ -132,8 +126,8 @@ class FeatureMaps:
 
 def jacobians_of_outputs(
     model: nn.Module, x: Tensor, modules: Mapping[str, nn.Module]
-) -> tuple[dict[str, Tensor], Tensor, set[str]]:
-    """J^l of each layer, (samples, N, M_l), J, and the layers whose input is x itself.
+) -> tuple[dict[str, Tensor], set[str]]:
+    """J^l of each layer, (samples, N, M_l), and the layers whose input is x itself.
 
     x: (samples, ...).
     modules: the layers, by name.
@@ -141,17 +135,13 @@ def jacobians_of_outputs(
     x = x.detach().clone().requires_grad_()
     with recorded(modules, fast_input_gradient=True) as uses:
         outputs = run(model, x)
-    edges = [*map(_source, uses), get_gradient_edge(x)]
-    rows = [
-        row.reshape(len(row), len(x), -1).transpose(0, 1)
-        for row in rows_of_jacobian(outputs, edges)
-    ]
+    rows = rows_of_jacobian(outputs, [*map(_source, uses)])
     by_layer: dict[str, list[Tensor]] = {name: [] for name in modules}
-    for use, row in zip(uses, rows, strict=False):
-        by_layer[use.name].append(row)
+    for use, row in zip(uses, rows, strict=True):
+        by_layer[use.name].append(row.reshape(len(row), len(x), -1).transpose(0, 1))
     once = [use for use in uses if len(by_layer[use.name]) == 1]
     unchanged = {use.name for use in once if leads_to(use, x)}
-    return {name: torch.cat(parts, 2) for name, parts in by_layer.items()}, rows[-1], unchanged
+    return {name: torch.cat(parts, 2) for name, parts in by_layer.items()}, unchanged
 
 
 def _source(use: Use) -> GradientEdge:

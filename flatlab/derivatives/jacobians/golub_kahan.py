@@ -174,7 +174,10 @@ def largest_singular_values(
             break
         if in_the_mean and bool((values - before).mean() <= tolerance * values.mean()):
             break
-    vectors = torch.stack(left, 1).double().mT @ _left(torch.stack(diagonal), torch.stack(below))
+    matrix = _bidiagonal(torch.stack(diagonal), torch.stack(below))
+    matrix = matrix.nan_to_num(posinf=0.0, neginf=0.0)
+    first = torch.linalg.svd(matrix, full_matrices=False)[0][..., :1]
+    vectors = torch.stack(left, 1).double().mT @ first
     return Norms(values, residuals, iterations, converged, vectors[..., 0].to(outputs))
 
 
@@ -225,12 +228,6 @@ def _bidiagonal(diagonal: Tensor, below: Tensor) -> Tensor:
     matrix[:, place, place] = diagonal.mT
     matrix[:, place + 1, place] = below.mT
     return matrix
-
-
-def _left(diagonal: Tensor, below: Tensor) -> Tensor:
-    """The first left singular vectors of bidiagonal matrices: (samples, k + 1, 1)."""
-    matrix = torch.nan_to_num(_bidiagonal(diagonal, below), posinf=0.0, neginf=0.0)
-    return torch.linalg.svd(matrix, full_matrices=False)[0][..., :1]
 
 
 def secant_slopes(

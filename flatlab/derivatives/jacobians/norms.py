@@ -143,7 +143,6 @@ def norms_of_layers(
 ) -> NormsOfLayers:
     """||J||_2 and ||J^l||_2 by Golub-Kahan bidiagonalization, stopped on its residual.
 
-    findings: of `checked_findings`.
     layers: those wanted, of `findings.layers`.
     residual: wanted.
     seed: of the start of the last layer.

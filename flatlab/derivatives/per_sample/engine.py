@@ -23,7 +23,7 @@ from flatlab.derivatives.per_sample.forward_pass import (
     checked_findings,
     checked_record,
 )
-from flatlab.derivatives.per_sample.hooks import generic_squares
+from flatlab.derivatives.per_sample.hooks import Use, generic_squares
 from flatlab.derivatives.per_sample.memory import fits, limit, samples_at_a_time
 from flatlab.derivatives.per_sample.probe import Findings, probe
 from flatlab.derivatives.per_sample.singular_values import (
@@ -34,12 +34,12 @@ from flatlab.derivatives.per_sample.singular_values import (
 )
 from flatlab.derivatives.per_sample.values import (
     Derivatives,
+    Layer,
     ParameterSquares,
     by_sample,
     cat,
     hessian_traces,
     joined,
-    layers_of,
     squared_norm,
 )
 from flatlab.losses._base import Loss
@@ -75,7 +75,7 @@ def derivatives(
     Call it inside `preserving_state`. Raises `MeasureError` if no exact result is possible.
 
     >>> import torch
-    >>> from flatlab.derivatives import derivatives
+    >>> from flatlab.derivatives.per_sample.engine import derivatives
     >>> network = torch.nn.Linear(2, 1, bias=False).double()
     >>> torch.nn.init.constant_(network.weight, 2.0).shape
     torch.Size([1, 2])
@@ -106,65 +106,75 @@ def derivatives(
     return parts[0] if len(parts) == 1 else joined(parts)
 
 
+@torch.no_grad()
 def _of_record(model: nn.Module, record: Record, findings: Findings, wanted: Wanted) -> Derivatives:
-    samples, loss = len(record.inputs), wanted.loss
-    if not wanted.layers:
-        with torch.no_grad():
-            return _of_network(model, record, findings, wanted)
-    with torch.no_grad():
-        squares = ParameterSquares(
-            model, record.inputs, findings, record.out, wanted.adaptive, wanted.corrected
+    samples = len(record.inputs)
+    kinds = wanted.adaptive, wanted.corrected
+    rest: dict[str, Tensor] | None = None if wanted.parameters else {}
+    squares = ParameterSquares(model, record.inputs, findings, record.out, *kinds, rest)
+    into = {use: by_sample(row, samples) for use, row in record.into.items()}
+    names = findings.layers if wanted.layers else []
+    by_layer = [[use for use in into if use.name == name] for name in names]
+    jacobians = [cat([into[use] for use in uses], 2) for uses in by_layer]
+    x = [cat([use.x.reshape(samples, -1) for use in uses], 1) for uses in by_layer]
+    shared = findings.direct and wanted.layers
+    if wanted.jacobian and not shared:
+        jacobians.append(by_sample(record.whole, samples))
+        x.append(record.x.flatten(1))
+    place = 0 if shared else len(by_layer)
+    maps = _maps(jacobians, x, place, wanted.loss is None) if jacobians else []
+    of_parameters = squares.plain, squares.adaptive, squares.layers
+    return _assembled(record.outputs, findings, wanted, of_parameters, by_layer, maps, jacobians)
+
+
+def _assembled(
+    outputs: Tensor,
+    findings: Findings,
+    wanted: Wanted,
+    squares: tuple[Tensor, Tensor | None, dict[str, dict[str, Any]]],
+    by_layer: list[list[Use]],
+    maps: list[dict[str, Any]],
+    jacobians: list[Tensor],
+) -> Derivatives:
+    """The derivatives of some samples; what is not wanted has no numbers.
+
+    squares: ||df/dtheta||^2, the same weighted by theta^2, and further fields of layers by name.
+    by_layer: the uses of each layer that is wanted.
+    maps: the fields `x2`, `singular`, `scaled2` and `gram` of J^l of each layer, and of J at the
+        end, unless it is that of the first layer or not wanted.
+    jacobians: these, or no numbers where `gram` has some.
+    """
+    samples, own, loss = len(outputs), len(by_layer), wanted.loss
+    grams = [of_map.pop("gram") for of_map in maps]
+    traces = hessian_traces(loss, outputs, jacobians[:own], grams[:own])
+    layers = [
+        Layer(
+            name=name,
+            module=uses[0].module,
+            hessian_trace=trace,
+            output_positions=uses[0].numbers // (samples * len(uses[0].module.weight)),
+            elsewhere=f"{name}.weight" in findings.generic,
+            input_shape=tuple(uses[0].x.shape[1:]),
+            **of_map,
+            **squares[2][name],
         )
-        into = {use: by_sample(row, samples) for use, row in record.into.items()}
-        by_layer = [[use for use in into if use.name == name] for name in findings.layers]
-        jacobians = [cat([into[use] for use in uses], 2) for uses in by_layer]
-        x = [cat([use.x.reshape(samples, -1) for use in uses], 1) for uses in by_layer]
-        if not findings.direct:
-            jacobians.append(by_sample(record.whole, samples))
-            x.append(record.x.flatten(1))
-        whole = 0 if findings.direct else len(jacobians) - 1  # where J is
-        maps = _maps(jacobians, x, whole, loss is None)
-        grams = [of_map.pop("gram") for of_map in maps]
-        own_maps = jacobians[: len(by_layer)]
-        traces = hessian_traces(loss, record.outputs, own_maps, grams[: len(by_layer)])
-        layers = layers_of(findings, by_layer, samples, maps, traces, squares.layers)
+        for name, uses, of_map, trace in zip(findings.layers, by_layer, maps, traces, strict=False)
+    ]
+    none = outputs.new_zeros(samples, 0, dtype=torch.float64)
+    whole, gram = {"x2": none.sum(1), "singular": none, "scaled2": none.sum(1)}, none[:, :, None]
+    if wanted.jacobian:
+        place = own if len(maps) > own else 0
+        whole, gram = maps[place], grams[place]
+        if loss is None and not len(gram):
+            gram = jacobians[place].double() @ jacobians[place].double().mT
     return Derivatives(
-        outputs=record.outputs,
-        sharpness=squares.plain,
-        adaptive=squares.adaptive,
+        outputs=outputs,
+        sharpness=squares[0],
+        adaptive=squares[1],
         layers=layers,
         findings=findings,
-        gram=grams[whole][: 0 if loss else samples],
-        **maps[whole],
-    )
-
-
-def _of_network(
-    model: nn.Module, record: Record, findings: Findings, wanted: Wanted
-) -> Derivatives:
-    """Without what belongs to layers."""
-    samples, nothing = len(record.inputs), record.outputs.new_zeros(())
-    plain, weighted = nothing.expand(samples), None
-    if wanted.parameters:
-        squares = ParameterSquares(
-            model, record.inputs, findings, record.out, wanted.adaptive, False
-        )
-        plain, weighted = squares.plain, squares.adaptive
-    x = record.x.flatten(1)
-    none = record.outputs.new_zeros(samples, 0, dtype=torch.float64)
-    of_map = {"x2": squared_norm(x.double()), "singular": none, "scaled2": none.sum(1)}
-    gram = none[:0, :, None]
-    if wanted.jacobian:
-        (of_map,) = _maps([by_sample(record.whole, samples)], [x], 0, wanted.loss is None)
-        gram = of_map.pop("gram")
-    return Derivatives(
-        outputs=record.outputs,
-        sharpness=plain,
-        adaptive=weighted,
-        layers=[],
-        findings=findings,
-        gram=gram[: 0 if wanted.loss else samples],
-        **of_map,
+        gram=gram[: 0 if loss else samples],
+        **whole,
     )
 
 
@@ -265,40 +275,24 @@ class Blocks:
         self.scaled2 = [outputs.new_zeros(1, dtype=torch.float64) for _ in self.x]
 
     def derivatives(self) -> Derivatives:
-        loss = self.wanted.loss
-        plain, weighted, layers = self._squares()
-        outputs, own = self.graph.outputs.detach(), len(self.by_layer)
+        squares = self._squares()
         with torch.no_grad():
             tall = [torch.cat(rows)[None] if rows else self.x[0][:0] for rows in self.kept]
-            maps: list[dict[str, Any]] = [
+            maps = [
                 {
                     "x2": squared_norm(x.double()),
                     "singular": singular_values(gram) if len(gram) else exact_values(rows),
                     "scaled2": scaled2,
+                    "gram": gram,
                 }
                 for x, gram, rows, scaled2 in zip(
                     self.x, self.grams, tall, self.scaled2, strict=True
                 )
             ]
-            none = outputs.new_zeros(1, 0, dtype=torch.float64)
-            gram = none[:, :, None]
-            of_network = {"x2": none.sum(1), "singular": none, "scaled2": none.sum(1)}
-            if self.wanted.jacobian:
-                whole = 0 if self.graph.shared else own
-                of_network, gram = maps[whole], self.grams[whole]
-                if loss is None and not len(gram):
-                    gram = tall[whole].double() @ tall[whole].double().mT
-            traces = hessian_traces(loss, outputs, tall[:own], self.grams[:own])
-            named = layers_of(self.findings, self.by_layer, 1, maps[:own], traces, layers)
-        return Derivatives(
-            outputs=outputs,
-            sharpness=plain,
-            adaptive=weighted,
-            layers=named if self.wanted.layers else [],
-            findings=self.findings,
-            gram=gram[: 0 if loss else 1],
-            **of_network,
-        )
+            outputs = self.graph.outputs.detach()
+            return _assembled(
+                outputs, self.findings, self.wanted, squares, self.by_layer, maps, tall
+            )
 
     def _squares(self) -> tuple[Tensor, Tensor | None, dict[str, dict[str, Any]]]:
         """||df/dtheta||^2, the same weighted by theta^2, and those of layers, in all outputs."""

@@ -80,11 +80,6 @@ EVERYTHING = Wanted()
 class ForwardPass:
     """A forward pass whose graph is kept for any number of backward passes.
 
-    model: the network.
-    inputs: (samples, ...).
-    findings: of `probe`.
-    wanted: of the derivatives.
-
     Raises `MeasureError` if these samples go other ways through the network than the probe's.
     """
 

@@ -109,7 +109,7 @@ def rows_of_jacobian(
     except RuntimeError as error:
         if is_out_of_memory(error):
             raise
-    with _differentiable():
+    with differentiable():
         return [torch.stack(rows) for rows in zip(*map(row, unit), strict=True)]
 
 
@@ -120,14 +120,14 @@ def pulled_back(
 
     outputs, direction: (samples, N).
     """
-    with _differentiable():
+    with differentiable():
         return torch.autograd.grad(
             outputs, edges, direction, retain_graph=True, materialize_grads=True
         )
 
 
 @contextmanager
-def _differentiable() -> Iterator[None]:
+def differentiable() -> Iterator[None]:
     """Turns what autograd says of a network that it cannot differentiate into a `MeasureError`."""
     try:
         yield

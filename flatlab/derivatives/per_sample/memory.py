@@ -35,12 +35,9 @@ def limit(device: torch.device, budget: int | None) -> int:
 
 def held_by_one(findings: Findings, inputs: Tensor) -> int:
     """Bytes of the derivatives of one sample, and of their Gram matrices."""
-    return 2 * findings.outputs * findings.numbers * inputs.element_size() + _grams(findings)
-
-
-def _grams(findings: Findings) -> int:
-    rows = findings.outputs
-    return 8 * rows * min(rows, findings.numbers) * (2 * len(findings.layers) + 4)
+    rows, numbers = findings.outputs, findings.numbers
+    grams = 8 * rows * min(rows, numbers) * (2 * len(findings.layers) + 4)
+    return 2 * rows * numbers * inputs.element_size() + grams
 
 
 def samples_at_a_time(findings: Findings, inputs: Tensor, budget: int | None = None) -> int:

@@ -12,8 +12,9 @@ Derivatives are with respect to the inputs, or for tokens to the output of the f
 
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from torch.nn.modules import module as of_all_modules
 
 from flatlab.core.errors import MIXES, MeasureError, first_line, is_out_of_memory
 from flatlab.derivatives.checks.isolation import is_finite
-from flatlab.derivatives.per_sample.hooks import Use, recorded
+from flatlab.derivatives.per_sample.hooks import Use, differentiable, recorded
 from flatlab.derivatives.per_sample.layers import MATRICES, RULED, base_of
 
 POINTWISE = (
@@ -196,10 +197,6 @@ def _two(inputs: Tensor) -> Tensor:
     return two.detach().clone().requires_grad_(inputs.is_floating_point())
 
 
-def _equal(first: Tensor, second: Tensor) -> bool:
-    return bool(torch.isclose(first, second, rtol=1e-5, atol=1e-6, equal_nan=True).all())
-
-
 def far_apart(alone: Tensor, in_batch: Tensor) -> bool:
     """Whether the outputs of a sample differ by more than rounding. What is not finite does not."""
     share = 1e-9 if alone.dtype == torch.float64 else 1e-3
@@ -232,14 +229,11 @@ def _check_samples(
     generator = torch.Generator().manual_seed(0)
     direction = torch.randn(outputs.shape[1], generator=generator).to(outputs)
     edges = [get_gradient_edge(leaf), *(use.out for use in uses)]
-    try:
+    with differentiable():
         (of_input, *first), (of_other, *second) = (
             torch.autograd.grad(row @ direction, edges, allow_unused=True, retain_graph=True)
             for row in outputs
         )
-    except RuntimeError as error:
-        why = first_line(error)
-        raise MeasureError(f"autograd cannot differentiate the network: {why}") from error
     if of_input is None or of_other is None:
         raise MeasureError(NOT_CONNECTED)
     mixed = torch.stack([of_input[1], of_other[0]])
@@ -285,7 +279,7 @@ def _follows_its_rule(use: Use) -> bool:
 def _same(expected: Tensor, actual: Any) -> bool:
     if not isinstance(actual, Tensor) or actual.shape != expected.shape:
         return False
-    return _equal(expected, actual)
+    return torch.allclose(expected, actual, rtol=1e-5, atol=1e-6, equal_nan=True)
 
 
 VIEWS = ("CloneBackward0", "ViewBackward0", "UnsafeViewBackward0")
@@ -338,37 +332,18 @@ NO_EMBEDDING = (
 )
 
 
+@dataclass
 class Source:
-    """Of one forward pass.
+    """Of one forward pass, when it is done.
 
     leaf: the tensor that derivatives arrive at, (samples, ...).
     values: its numbers: those of the inputs, or of the embedding; 0 for masks and padding.
     name: of the embedding; "" for real inputs.
     """
 
-    def __init__(self) -> None:
-        self.name = ""
-        self._known: list[Tensor] = []
-
-    def set(self, leaf: Tensor, values: Tensor, name: str = "") -> None:
-        self._known, self.name = [leaf, values.detach()], name
-
-    @property
-    def known(self) -> bool:
-        return bool(self._known)
-
-    @property
-    def leaf(self) -> Tensor:
-        return self._of_known(0)
-
-    @property
-    def values(self) -> Tensor:
-        return self._of_known(1)
-
-    def _of_known(self, place: int) -> Tensor:
-        if not self.known:
-            raise MeasureError(NO_EMBEDDING)
-        return self._known[place]
+    leaf: Any = None
+    values: Any = None
+    name: str = ""
 
 
 @contextmanager
@@ -377,35 +352,29 @@ def reading(model: nn.Module, inputs: Tensor) -> Iterator[Source]:
 
     Real inputs must require gradients. To the output of the first embedding that tokens reach a
     tensor of zeros is added, which changes no number; the embedding keeps its own derivatives.
+    Raises `MeasureError` at the end for tokens that reach none.
     """
-    source = Source()
     seen = getattr(model, "flatlab_seen", None)  # of a network that takes masks
 
     def unmasked(values: Tensor) -> Tensor:
         return values if seen is None else seen(inputs.detach(), values.detach())
 
     if inputs.is_floating_point():
-        source.set(inputs, unmasked(inputs))
-        yield source
+        yield Source(inputs, unmasked(inputs).detach())
         return
+    source = Source()
 
-    def add(name: str) -> Any:
-        def hook(module: nn.Module, arguments: Any, output: Tensor) -> Tensor | None:
-            if source.known:
-                return None
-            leaf = torch.zeros_like(output, requires_grad=True)
-            source.set(leaf, unmasked(output), name)
-            return output + leaf
+    def hook(name: str, module: nn.Module, arguments: Any, output: Tensor) -> Tensor | None:
+        if source.leaf is not None:
+            return None
+        source.leaf = torch.zeros_like(output, requires_grad=True)
+        source.values, source.name = unmasked(output).detach(), name
+        return output + source.leaf
 
-        return hook
-
-    handles = [
-        module.register_forward_hook(add(name))
-        for name, module in model.named_modules()
-        if isinstance(module, nn.Embedding)
-    ]
-    try:
+    with ExitStack() as handles:
+        for name, module in model.named_modules():
+            if isinstance(module, nn.Embedding):
+                handles.enter_context(module.register_forward_hook(partial(hook, name)))
         yield source
-    finally:
-        for handle in handles:
-            handle.remove()
+    if source.leaf is None:
+        raise MeasureError(NO_EMBEDDING)

@@ -45,7 +45,7 @@ def products(jacobians: Tensor, x: Tensor, gram: bool) -> tuple[Tensor, Tensor]:
 
 def singular_values(grams: Tensor) -> Tensor:
     """From J J^T, descending: (..., N, N) -> (..., N); NaN if a matrix is not finite."""
-    return _of_finite(grams, lambda g: torch.linalg.eigvalsh(g).flip(-1).clamp(min=0).sqrt())
+    return of_finite(grams, lambda g: torch.linalg.eigvalsh(g).flip(-1).clamp(min=0).sqrt())
 
 
 def _triangle(tall: Tensor) -> Tensor:
@@ -61,12 +61,8 @@ def _triangle(tall: Tensor) -> Tensor:
     return torch.linalg.qr(tall, mode="r").R
 
 
-def safe_svdvals(matrices: Tensor) -> Tensor:
-    """Singular values, descending; NaN if a matrix is not finite, which LAPACK would refuse."""
-    return _of_finite(matrices, torch.linalg.svdvals)
-
-
-def _of_finite(matrices: Tensor, values_of: Callable[[Tensor], Tensor]) -> Tensor:
+def of_finite(matrices: Tensor, values_of: Callable[[Tensor], Tensor]) -> Tensor:
+    """Values of matrices; NaN if a matrix is not finite, which LAPACK would refuse."""
     finite = matrices.isfinite().flatten(-2).all(-1)
     values = values_of(torch.where(finite[..., None, None], matrices, 0.0))
     return torch.where(finite[..., None], values, torch.nan)
@@ -93,6 +89,6 @@ def exact_values(jacobians: Tensor) -> Tensor:
     """
     matrices = jacobians.double()
     matrices = matrices if matrices.shape[-2] > matrices.shape[-1] else matrices.mT
-    values = _of_finite(matrices, lambda tall: torch.linalg.svdvals(_triangle(tall)))
+    values = of_finite(matrices, lambda tall: torch.linalg.svdvals(_triangle(tall)))
     rest = jacobians.shape[-2] - values.shape[-1]
     return torch.cat([values, (values[..., :1] * 0).expand(*values.shape[:-1], rest)], -1)

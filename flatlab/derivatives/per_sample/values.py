@@ -16,7 +16,7 @@ from flatlab.derivatives.per_sample.layers import (
     weight_squares,
 )
 from flatlab.derivatives.per_sample.probe import Findings
-from flatlab.derivatives.per_sample.singular_values import safe_svdvals
+from flatlab.derivatives.per_sample.singular_values import of_finite
 from flatlab.losses._base import Loss
 
 
@@ -90,36 +90,6 @@ class Derivatives:
     scaled2: Tensor
     layers: list[Layer]
     findings: Findings
-
-
-def layers_of(
-    findings: Findings,
-    by_layer: Sequence[Sequence[Use]],
-    samples: int,
-    maps: Sequence[Mapping[str, Any]],
-    traces: Sequence[Tensor],
-    squares: Mapping[str, Mapping[str, Any]],
-) -> list[Layer]:
-    """The records of layers.
-
-    by_layer: the uses of each layer, in the order of `findings`.
-    maps: of J^l, the fields `x2`, `singular` and `scaled2`.
-    traces: `hessian_trace` of each.
-    squares: further fields, by name.
-    """
-    return [
-        Layer(
-            name=name,
-            module=uses[0].module,
-            hessian_trace=trace,
-            output_positions=uses[0].numbers // (samples * len(uses[0].module.weight)),
-            elsewhere=f"{name}.weight" in findings.generic,
-            input_shape=tuple(uses[0].x.shape[1:]),
-            **of_map,
-            **squares[name],
-        )
-        for name, uses, of_map, trace in zip(findings.layers, by_layer, maps, traces, strict=False)
-    ]
 
 
 def hessian_traces(
@@ -276,6 +246,6 @@ def _smallest(u: Tensor) -> Tensor:
     width, positions = u.shape[2:]
     if positions > width:
         return u.new_zeros(len(u))
-    values = safe_svdvals(u.double())
+    values = of_finite(u.double(), torch.linalg.svdvals)
     independent = values[..., -1] > positions * torch.finfo(u.dtype).eps * values[..., 0]
     return torch.where(independent, values[..., -1].square(), 0.0).amin(1)

@@ -9,6 +9,7 @@ gradients, and of outputs, on a copy of the network in float64.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,8 @@ from flatlab.losses._base import Loss
 
 Product = Callable[[Tensor], Tensor]
 Batches = Sequence[tuple[Tensor, Tensor]]
+Along = Callable[[Callable[[], Tensor]], Tensor]
+"""From a function of theta to its derivative along a vector."""
 
 
 def trainable(model: nn.Module) -> list[nn.Parameter]:
@@ -35,8 +38,6 @@ def hessian_product(
     step: of differences of gradients instead, relative to |theta|; None: a second backward pass.
     """
     theta, samples = trainable(model), sum(len(inputs) for inputs, _ in batches)
-    if step is not None:
-        return _differences_of_gradients(model, batches, loss, step)
 
     def gradient(inputs: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
         part = loss.values(run(model, inputs), targets).sum() * loss.share(1, samples)
@@ -45,6 +46,20 @@ def hessian_product(
     def product(kept: tuple[Tensor, ...], vector: Tensor) -> Tensor:
         return _pulled_back(kept, theta, _split(vector, theta))
 
+    def by_differences(copied: nn.Module, parts: Batches, along: Along) -> Tensor:
+        moving = trainable(copied)
+
+        def total() -> Tensor:
+            sums = torch.zeros_like(flat(moving))
+            for inputs, targets in parts:
+                part = loss.values(run(copied, inputs), targets).sum() * loss.share(1, samples)
+                sums += flat(torch.autograd.grad(part, moving, materialize_grads=True))
+            return sums
+
+        return along(total)
+
+    if step is not None:
+        return _of_differences(model, batches, step, by_differences)
     return _summed(gradient, product, batches)
 
 
@@ -94,8 +109,6 @@ def _product_through(
     The rest: as for `hessian_product`.
     """
     theta, samples = trainable(model), sum(len(inputs) for inputs, _ in batches)
-    if step is not None:
-        return _differences_of_outputs(outputs_of, curved, model, batches, loss, step)
 
     def linearized(inputs: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
         outputs = outputs_of(model, inputs, targets)
@@ -110,66 +123,48 @@ def _product_through(
         weighted = curved(outputs.detach(), forward, targets) * loss.share(1, samples)
         return _pulled_back([outputs], theta, [weighted])
 
+    def by_differences(copied: nn.Module, parts: Batches, along: Along) -> Tensor:
+        moving = trainable(copied)
+        total = torch.zeros_like(flat(moving))
+        for inputs, targets in parts:
+            outputs = partial(outputs_of, copied, inputs, targets)
+            forward, f = along(outputs), outputs()
+            weighted = curved(f.detach(), forward, targets) * loss.share(1, samples)
+            total += flat(torch.autograd.grad(f, moving, weighted, materialize_grads=True))
+        return total
+
+    if step is not None:
+        return _of_differences(model, batches, step, by_differences)
     return _summed(linearized, product, batches)
 
 
-def _differences_of_gradients(
-    model: nn.Module, batches: Batches, loss: Loss, step: float
-) -> Product:
-    copied, parts, samples = _in_float64(model, batches)
-    theta = Point(trainable(copied))
-
-    def gradient() -> Tensor:
-        total = torch.zeros_like(flat(theta.tensors))
-        for inputs, targets in parts:
-            part = loss.values(run(copied, inputs), targets).sum() * loss.share(1, samples)
-            total += flat(torch.autograd.grad(part, theta.tensors, materialize_grads=True))
-        return total
-
-    def product(vector: Tensor) -> Tensor:
-        length = float(vector.norm()) or 1.0
-        direction = _split(vector.double() / length, theta.tensors)
-        return (length * theta.quotient(gradient, direction)(step).value).to(vector)
-
-    return product
-
-
-def _differences_of_outputs(
-    outputs_of: Callable[[nn.Module, Tensor, Tensor], Tensor],
-    curved: Callable[[Tensor, Tensor, Tensor], Tensor],
+def _of_differences(
     model: nn.Module,
     batches: Batches,
-    loss: Loss,
     step: float,
+    summed: Callable[[nn.Module, Batches, Along], Tensor],
 ) -> Product:
-    copied, parts, samples = _in_float64(model, batches)
+    """A product by differences, on a copy of the network and its samples in float64.
+
+    summed: the product with v, from the copies and what differentiates functions of theta along v.
+    """
+    copied = double_copy(model)
     theta = Point(trainable(copied))
-
-    def product(vector: Tensor) -> Tensor:
-        length = float(vector.norm()) or 1.0
-        direction = _split(vector.double() / length, theta.tensors)
-        total = torch.zeros_like(flat(theta.tensors))
-        for inputs, targets in parts:
-
-            def outputs(inputs: Tensor = inputs, targets: Tensor = targets) -> Tensor:
-                return outputs_of(copied, inputs, targets)
-
-            forward = length * theta.quotient(outputs, direction)(step).value
-            f = outputs()
-            weighted = curved(f.detach(), forward, targets) * loss.share(1, samples)
-            total += flat(torch.autograd.grad(f, theta.tensors, weighted, materialize_grads=True))
-        return total.to(vector)
-
-    return product
-
-
-def _in_float64(model: nn.Module, batches: Batches) -> tuple[nn.Module, Batches, int]:
-    """A copy of the network, the batches and the number of samples."""
     parts = [
         (inputs.double() if inputs.is_floating_point() else inputs, targets.double())
         for inputs, targets in batches
     ]
-    return double_copy(model), parts, sum(len(inputs) for inputs, _ in batches)
+
+    def product(vector: Tensor) -> Tensor:
+        length = float(vector.norm()) or 1.0
+        direction = _split(vector.double() / length, theta.tensors)
+
+        def along(function: Callable[[], Tensor]) -> Tensor:
+            return length * theta.quotient(function, direction)(step).value
+
+        return summed(copied, parts, along).to(vector)
+
+    return product
 
 
 def _summed(

@@ -246,37 +246,36 @@ def extreme_eigenvalues(
     space, generator = Space(product, start), torch.Generator().manual_seed(seed)
     until, before = AGAIN if wanted == 1 else wanted, None
     while True:
-        if not space.pending.shape[0] and not _start_again(space, generator):
-            return _chosen(space, largest, smallest, residual)  # it is the space of all vectors
+        if not space.pending.shape[0] and not space.follow(random_start(start, generator)):
+            break  # it is the space of all vectors
         if not space.expand():
             missing = np.full(wanted, np.nan)
             nothing = torch.full((wanted, size), torch.nan).to(start)
             return Eigenpairs(missing, missing, np.zeros(wanted, bool), nothing, space.products)
         if space.products >= most and space.size >= wanted:
-            return _chosen(space, largest, smallest, residual)
+            break
         if space.size >= held:
             values, coordinates, _ = space.ritz()
             kept = _ends(space.size, *_with_spare(largest, smallest, space.size))
             space.compress(values[kept], coordinates[:, kept])
         if space.products < until or space.size < wanted:
             continue
-        pairs = _ritz_values(space, largest, smallest, residual)
+        values, _, residuals = space.ritz()
+        place = _ends(len(values), largest, smallest)
         until = space.products + 1 + space.size // 50
-        if pairs is None:
+        if not small(values, residuals, residual)[place].all():
             continue
         if wanted == 1 or not repeated:  # one vector of it is enough
-            return _chosen(space, largest, smallest, residual)
-        if before is not None and np.allclose(pairs, before, rtol=residual, atol=0):
-            return _chosen(space, largest, smallest, residual)
-        before, until = pairs, space.products + AGAIN
-        _start_again(space, generator)
-
-
-def _ritz_values(space: Space, largest: int, smallest: int, residual: float) -> np.ndarray | None:
-    """The wanted Ritz values; None while one of them has not converged."""
-    values, _, residuals = space.ritz()
+            break
+        if before is not None and np.allclose(values[place], before, rtol=residual, atol=0):
+            break
+        before, until = values[place], space.products + AGAIN
+        space.follow(random_start(start, generator))
+    values, coordinates, residuals = space.ritz()
     place = _ends(len(values), largest, smallest)
-    return values[place] if small(values, residuals, residual)[place].all() else None
+    converged = small(values, residuals, residual)[place]
+    vectors = space.vectors(coordinates[:, place])
+    return Eigenpairs(values[place], residuals[place], converged, vectors, space.products)
 
 
 def small(values: np.ndarray, residuals: np.ndarray, residual: float) -> np.ndarray:
@@ -298,18 +297,6 @@ def _with_spare(largest: int, smallest: int, size: int) -> tuple[int, int]:
     return (largest + more // ends if largest else 0, smallest + more // ends if smallest else 0)
 
 
-def _chosen(space: Space, largest: int, smallest: int, residual: float) -> Eigenpairs:
-    values, coordinates, residuals = space.ritz()
-    place = _ends(len(values), largest, smallest)
-    converged = small(values, residuals, residual)[place]
-    vectors = space.vectors(coordinates[:, place])
-    return Eigenpairs(values[place], residuals[place], converged, vectors, space.products)
-
-
-def _start_again(space: Space, generator: torch.Generator) -> bool:
-    return space.follow(random_start(space.basis, generator))
-
-
 def random_start(like: Tensor, generator: torch.Generator) -> Tensor:
     """(n), normal, in the precision and on the device of a tensor (..., n)."""
     return torch.randn(like.shape[-1], generator=generator, dtype=torch.float64).to(like)
@@ -321,12 +308,10 @@ class Quadrature:
 
     nodes: (probes, steps); where a space was exhausted, what is left has weight 0.
     weights: (probes, steps), of sum one.
-    products: how many were computed.
     """
 
     nodes: np.ndarray
     weights: np.ndarray
-    products: int
 
 
 def quadrature(
@@ -343,7 +328,7 @@ def quadrature(
     """
     generator = torch.Generator().manual_seed(seed)
     steps = min(steps, len(like))
-    nodes, weights, products = np.zeros((probes, steps)), np.zeros((probes, steps)), 0
+    nodes, weights = np.zeros((2, probes, steps))
     for probe in range(probes):
         signs = 2.0 * torch.randint(2, like.shape, generator=generator) - 1
         space = Space(product, signs.to(like))
@@ -351,14 +336,13 @@ def quadrature(
             if not space.expand():
                 nodes[probe] = np.nan
                 break
-        products += space.products
         if np.isnan(nodes[probe]).any():
             continue
         values, coordinates, _ = space.ritz()
         nodes[probe] = values[-1]
         nodes[probe, : len(values)] = values
         weights[probe, : len(values)] = coordinates[0] ** 2
-    return Quadrature(nodes, weights, products)
+    return Quadrature(nodes, weights)
 
 
 def density(

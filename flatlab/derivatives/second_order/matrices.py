@@ -104,7 +104,9 @@ def matrix_of(
         return with_second_pass(lambda: make(chosen), name != "hessian")
 
     def by_pixel(chosen: Batches) -> Product:
-        return cheap([(_by_pixel(inputs), targets) for inputs, targets in chosen])
+        """The channels of a pixel side by side, for which CPU convolutions are faster."""
+        order: Any = {"memory_format": torch.channels_last}
+        return cheap([(inputs.contiguous(**order), targets) for inputs, targets in chosen])
 
     if alone and are_few(name, model, batches, loss) and right(by_rows):
         rows = gradient_rows(name, model, batches, loss)
@@ -118,11 +120,6 @@ def _faster_by_pixel(model: nn.Module, inputs: Tensor) -> bool:
     """The derivatives of max pooling lose this order, which is slower than to do without."""
     images = inputs.ndim == 4 and inputs.device.type == "cpu"
     return images and not any(isinstance(module, nn.MaxPool2d) for module in model.modules())
-
-
-def _by_pixel(inputs: Tensor) -> Tensor:
-    """With the channels of a pixel side by side, for which CPU convolutions are faster."""
-    return inputs.contiguous(memory_format=torch.channels_last)
 
 
 BYTES = 2**28
@@ -153,8 +150,6 @@ def gradient_rows(matrix: str, model: nn.Module, batches: Batches, loss: Loss) -
     """R (rows, parameters); None where torch cannot vectorize the network, or no R is real.
 
     matrix: `empirical-fisher`, `gauss-newton` or `fisher`.
-    model: the network, which maps each sample on its own.
-    batches: inputs (samples, ...) and targets (samples, N).
     """
     rows, samples = [], sum(len(inputs) for inputs, _ in batches)
     for inputs, targets in batches:

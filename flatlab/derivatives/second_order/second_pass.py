@@ -13,8 +13,8 @@ so that the Hessian of a loss equals its Gauss-Newton part there (its trace, for
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -214,7 +214,7 @@ def piecewise_linear(outputs: Tensor, start: GradientEdge | None = None) -> bool
             continue
         kind = _kind(node)
         read = [each for each, _ in node.next_functions if each is not None]
-        signals = [each for each in read if each is end or not _of_parameter(each)]
+        signals = [each for each in read if each is end or not _is_leaf(_leaf(each))]
         if kind not in ADDITIVE and (kind not in MAPS or len(signals) > 1):
             return False
         if getattr(node, "_saved_training", False):  # statistics of the batch
@@ -237,11 +237,6 @@ def _is_leaf(node: Node) -> bool:
     return hasattr(node, "variable")
 
 
-def _of_parameter(node: Node) -> bool:
-    """Whether nothing but views lies between an operation and a leaf."""
-    return _is_leaf(_leaf(node))
-
-
 def _leaf(node: Node) -> Node:
     """The first operation below a node that is no view of one tensor."""
     while _kind(node) in VIEWS and node.next_functions[0][0] is not None:
@@ -254,30 +249,18 @@ def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
     return v * (g / torch.norm_except_dim(v, 2, dim))
 
 
-RECOMPOSED: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    "WeightNormInterfaceBackward0": (torch._weight_norm, weight_norm)
-}
-"""By the name of its node in a graph: an operation, and what has the same values."""
+RECOMPOSED = "WeightNormInterfaceBackward0"
+"""The name of its node in a graph."""
 
 
 class _Recomposing(TorchFunctionMode):
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        for fused, composed in RECOMPOSED.values():
-            if func is fused:
-                return composed(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return (weight_norm if func is torch._weight_norm else func)(*args, **(kwargs or {}))
 
 
-@contextmanager
-def recomposed(operations: set[str]) -> Iterator[None]:
-    """Compute what a network needs of these operations from others.
+def recomposed(operations: set[str]) -> AbstractContextManager:
+    """In this context weight normalization, if it is among these operations, is recomposed.
 
-    operations: names of nodes in the network's graph. Without one of ours nothing changes.
+    operations: names of nodes in the network's graph.
     """
-    if operations.isdisjoint(RECOMPOSED):
-        yield
-        return
-    with _Recomposing():
-        yield
+    return _Recomposing() if RECOMPOSED in operations else nullcontext()

@@ -46,14 +46,12 @@ class Traces:
     errors: standard errors, 0 where the traces are exact.
     probes: random signs whose mean was taken, 0 where the traces are exact.
     way: `exact`, `hutchinson`, `hutch++`, or `outputs`: signs of outputs.
-    products: with the Hessian; of outputs, backward passes.
     """
 
     values: Tensor
     errors: Tensor
     probes: int
     way: str
-    products: int
 
 
 class Curved(nn.Module):
@@ -133,10 +131,10 @@ def _of_layers(
 
     exact, draws = table(traces.exact[None])[0], table(traces.draws)
     if not len(draws):
-        return Traces(exact, torch.zeros_like(exact), 0, traces.way, traces.products)
+        return Traces(exact, torch.zeros_like(exact), 0, traces.way)
     values = draws.mean(0) + (exact if traces.way == "hutch++" else 0.0)
     errors = draws.std(0) / len(draws) ** 0.5
-    return Traces(values, errors, len(draws), traces.way, traces.products)
+    return Traces(values, errors, len(draws), traces.way)
 
 
 def _has_closed_form(loss: Loss, targets: Tensor, outputs: int) -> bool:
@@ -169,7 +167,7 @@ def _gauss_newton(
     for place, name in enumerate(names, start=1):
         if f"{name}.weight" in exact.findings.frozen:
             values[place] = torch.nan
-    return Traces(values, torch.zeros_like(values), 0, "exact", 0)
+    return Traces(values, torch.zeros_like(values), 0, "exact")
 
 
 def _along_outputs(
@@ -201,7 +199,7 @@ def _along_outputs(
         parts.append(missing if frozen else squares.get((name, "weight2"), missing))
     table = share * torch.stack([part.sum(2).flatten() for part in parts], 1)
     errors = table.std(0) / len(table) ** 0.5
-    return Traces(table.mean(0), errors, len(table), "outputs", len(table))
+    return Traces(table.mean(0), errors, len(table), "outputs")
 
 
 def _products(

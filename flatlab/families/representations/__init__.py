@@ -20,7 +20,7 @@ from flatlab.core.schema import Strict, means
 from flatlab.derivatives.checks.isolation import check_mode
 from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
 from flatlab.derivatives.per_sample.probe import Findings, probe
-from flatlab.families.representations.bounds import Bounds, readout_of, reason_against
+from flatlab.families.representations.bounds import Bounds, readout_of
 from flatlab.families.representations.classes import Classes, collapse_within, linear_shares
 from flatlab.families.representations.local import (
     Local,
@@ -35,38 +35,34 @@ SENSITIVITY = "layer input/input"
 PAPYAN = "papyan2020"
 NO_ERROR = "0 where it is exact"
 
-LOCAL = {
+QUANTITIES = {
     "feature_sensitivity": Quantity(
         "mean ||A^l||_F^2", f"({SENSITIVITY})^2", "chen2026 Sec. 3.5", LAYER
     ),
     "feature_sensitivity_error": Quantity(
         f"standard error of feature_sensitivity over random directions; {NO_ERROR}",
         f"({SENSITIVITY})^2",
-        "",
-        LAYER,
+        dims=LAYER,
     ),
-    "feature_sensitivity_per_sample": Quantity("||A^l||_F^2", f"({SENSITIVITY})^2", "", BOTH),
+    "feature_sensitivity_per_sample": Quantity("||A^l||_F^2", f"({SENSITIVITY})^2", dims=BOTH),
     "feature_mls": Quantity(
         "mean ||A^l||_2; where it is estimated, a lower bound",
         SENSITIVITY,
         "chen2026 Def. 3.7 for x^l",
         LAYER,
     ),
-    "feature_mls_per_sample": Quantity("||A^l||_2", SENSITIVITY, "", BOTH),
+    "feature_mls_per_sample": Quantity("||A^l||_2", SENSITIVITY, dims=BOTH),
     "feature_mls_residual": Quantity(
-        f"mean ||A^l v - sigma u|| / sigma of the singular vectors found; {NO_ERROR}",
-        "1",
-        "",
-        LAYER,
+        f"mean ||A^l v - sigma u|| / sigma of the singular vectors found; {NO_ERROR}", dims=LAYER
     ),
     "normalized_feature_mls": Quantity(
-        "mean ||A^l||_2 ||x|| / ||x^l||, over samples with x^l other than zero", "1", "", LAYER
+        "mean ||A^l||_2 ||x|| / ||x^l||, over samples with x^l other than zero", dims=LAYER
     ),
     "feature_dimension": Quantity(
         "mean participation ratio of A^l A^l^T", "1", "chen2026 Def. 3.11 for x^l", LAYER
     ),
     "feature_dimension_error": Quantity(
-        f"standard error of feature_dimension over random directions; {NO_ERROR}", "1", "", LAYER
+        f"standard error of feature_dimension over random directions; {NO_ERROR}", dims=LAYER
     ),
     "feature_log_volume": Quantity(
         "mean of the sum of ln sigma_j(A^l) over the k largest",
@@ -74,18 +70,16 @@ LOCAL = {
         "chen2026 Eq. 7 for x^l",
         LAYER,
     ),
-    "feature_volume_rank": Quantity("k of feature_log_volume", "1", "", LAYER),
+    "feature_volume_rank": Quantity("k of feature_log_volume", dims=LAYER),
     "feature_samples_zero": Quantity(
-        "samples left out of normalized_feature_mls: x^l = 0", "1", "", LAYER
+        "samples left out of normalized_feature_mls: x^l = 0", dims=LAYER
     ),
     "feature_samples_zero_jacobian": Quantity(
-        "samples left out of feature_dimension: A^l = 0", "1", "", LAYER
+        "samples left out of feature_dimension: A^l = 0", dims=LAYER
     ),
     "feature_samples_rank_deficient": Quantity(
-        "samples left out of feature_log_volume: A^l has a rank below k", "1", "", LAYER
+        "samples left out of feature_log_volume: A^l has a rank below k", dims=LAYER
     ),
-}
-BOUNDS = {
     "representation_bound": chen2026(
         "median over the samples of ||W_1||_2 ||df/dW_1||_F / (sigma_min(J^l) ||x||), a bound of "
         "||A^l||_F; NaN where x^l is no cut",
@@ -97,17 +91,12 @@ BOUNDS = {
         "||W_1||_2 ||df/dW_1||_F / (sigma_min(J^l) ||x||)", SENSITIVITY, "Eq. 23, corrected", BOTH
     ),
     "representation_bound_infinite": Quantity(
-        "samples where that bound is infinite: J^l has not full column rank, or x = 0",
-        "1",
-        "",
-        LAYER,
+        "samples where that bound is infinite: J^l has not full column rank, or x = 0", dims=LAYER
     ),
     "representation_violations": Quantity(
         "samples with ||A^l||_F above that bound; none where weights of layer 1 are not shared; "
         "where ||A^l||_F is estimated, above it by three standard errors",
-        "1",
-        "",
-        LAYER,
+        dims=LAYER,
     ),
     "penultimate_bound": chen2026(
         "mean of ||W_1||_2 ||df/dW_1||_F / (sigma_min(W_L) ||x||), a bound of mean ||A^L||_F; "
@@ -130,27 +119,21 @@ BOUNDS = {
         "from chen2026 Eq. 21",
     ),
     "head_bound_per_sample": Quantity(
-        "||W_1||_2 ||df/dW_1||_F / (sigma+ ||x||)", SENSITIVITY, "", SAMPLE
+        "||W_1||_2 ||df/dW_1||_F / (sigma+ ||x||)", SENSITIVITY, dims=SAMPLE
     ),
     "head_frobenius": Quantity(
-        "mean ||P A^L||_F, P the projection onto the row space of W_L", SENSITIVITY, ""
+        "mean ||P A^L||_F, P the projection onto the row space of W_L", SENSITIVITY
     ),
-    "head_frobenius_per_sample": Quantity("||P A^L||_F", SENSITIVITY, "", SAMPLE),
+    "head_frobenius_per_sample": Quantity("||P A^L||_F", SENSITIVITY, dims=SAMPLE),
     "head_share": Quantity(
-        "mean ||P A^L||_F^2 / ||A^L||_F^2, what of the features' sensitivity the outputs see",
-        "1",
-        "",
+        "mean ||P A^L||_F^2 / ||A^L||_F^2, what of the features' sensitivity the outputs see"
     ),
     "head_share_error": Quantity(
-        f"standard error of head_share over random directions; {NO_ERROR}", "1", ""
+        f"standard error of head_share over random directions; {NO_ERROR}"
     ),
     "head_violations": Quantity(
-        "samples with ||P A^L||_F above their bound; none where weights of layer 1 are not shared",
-        "1",
-        "",
+        "samples with ||P A^L||_F above their bound; none where weights of layer 1 are not shared"
     ),
-}
-OF_CLASSES = {
     "collapse_within": Quantity(
         "Tr(Sigma_W Sigma_B^+) / K of K classes; NaN where their means are too few or alike",
         "1",
@@ -171,12 +154,13 @@ OF_CLASSES = {
         LAYER,
     ),
 }
-QUANTITIES = {**LOCAL, **BOUNDS, **OF_CLASSES}
 
 CHECKS = ("gradient", "inputs")
 
 BYTES = 2**27
 """Of what a forward pass keeps at a time, unless a batch size is given."""
+SHARE = ("head_share", "head_share_error")
+NOT_DIRECT = "its first layer does not alone read the inputs, or not unchanged"
 
 
 class Options(Strict, frozen=True):
@@ -253,25 +237,25 @@ class _Measurement:
     def values(self) -> dict[str, Tensor]:
         """All quantities that are wanted and can be had, by name."""
         values: dict[str, Tensor] = {}
-        if self._wanted("local") or self._wanted("bounds"):
+        if self._has("local") or self._has("bounds"):
             local = self._local()
-            share = {name: local.values.pop(name) for name in _SHARE if name in local.values}
-            values |= local.values if self._wanted("local") else {}
-            if self._wanted("bounds") and self._can("bounds", reason_against(self.findings)):
+            share = {name: local.values.pop(name) for name in SHARE if name in local.values}
+            values |= local.values if self._has("local") else {}
+            if self._has("bounds", "" if self.findings.direct else NOT_DIRECT):
                 values |= self._bounds(local) | share
         reason = "" if self.samples.labels is not None else "there are no classes"
-        collapse_too = self._wanted("collapse") and self._can("collapse", reason)
-        shares_too = self._wanted("linear-share") and self._can("linear-share", reason)
+        collapse_too = self._has("collapse", reason)
+        shares_too = self._has("linear-share", reason)
         if collapse_too or shares_too:
             values |= self._of_classes(collapse_too, shares_too)
         return values
 
-    def _wanted(self, part: str) -> bool:
-        return self.options.representations == "all" or part in self.options.representations
-
-    def _can(self, part: str, reason: str) -> bool:
-        """Whether there is no reason against a part; refuses it if it was named."""
-        if reason and self.options.representations != "all":
+    def _has(self, part: str, reason: str = "") -> bool:
+        """Whether a part is wanted and nothing is against it; refuses it if it is named."""
+        every = self.options.representations == "all"
+        if not (every or part in self.options.representations):
+            return False
+        if reason and not every:
             raise MeasureError(f"{part}: {reason}; leave it out of representations=")
         if reason:
             self.left_out.append(f"{part}: {reason}")
@@ -293,9 +277,9 @@ class _Measurement:
         readout, findings = self.readout, self.findings
         layers = zip(findings.layers, readout.cuts, strict=True)
         if around := ", ".join(name for name, cut in layers if not cut):
-            self._can("bounds", f"some paths to the outputs go around the inputs of {around}")
+            self._has("bounds", f"some paths to the outputs go around the inputs of {around}")
         if readout.head is None:
-            self._can("bounds", "the network does not end in a linear layer that sees one vector")
+            self._has("bounds", "the network does not end in a linear layer that sees one vector")
         how, inputs = self.settings, self.samples.inputs
         bounds = Bounds(self.maps, inputs, findings, readout, how.norms, how.batch_size)
         of_layers = bounds.of_layers(local.squares, local.errors)
@@ -316,7 +300,8 @@ class _Measurement:
             if wanted > len(inputs):
                 raise MeasureError(f"collapse_samples={wanted}: there are {len(inputs)} samples")
             inputs, labels = inputs[:wanted], labels[:wanted]
-        return Classes.of(inputs, labels)
+        present, numbers = labels.unique(return_inverse=True)
+        return Classes(inputs, numbers, present)
 
     def _of_classes(self, collapse_too: bool, shares_too: bool) -> dict[str, Tensor]:
         """Of the samples that are wanted for it."""
@@ -326,12 +311,9 @@ class _Measurement:
         size = self.settings.batch_size or max(1, BYTES // numbers)
         values: dict[str, Tensor] = {}
         alone = "there is one class, and collapse compares the means of several"
-        if collapse_too and self._can("collapse", alone if len(classes.labels) < 2 else ""):
+        if collapse_too and self._has("collapse", alone if len(classes.labels) < 2 else ""):
             seen = self.settings.memory  # what is known of x itself
             values["collapse_within"] = collapse_within(self.maps, classes, size, seen)
         elif collapse_too:  # as other sample sets of the network have it
             values["collapse_within"] = torch.full([len(self.maps.modules)], torch.nan)
         return values | (linear_shares(self.maps, classes, size) if shares_too else {})
-
-
-_SHARE = ("head_share", "head_share_error")

@@ -45,7 +45,7 @@ class Readout:
 def readout_of(maps: FeatureMaps, inputs: Tensor) -> Readout:
     """Of the first two samples, along a random direction v: J^l A^l v = J v where x^l is a cut."""
     x = inputs[:2]
-    by_layer, _, unchanged = jacobians_of_outputs(maps.model, x, maps.modules)
+    by_layer, unchanged = jacobians_of_outputs(maps.model, x, maps.modules)
     generator = torch.Generator().manual_seed(0)  # the same direction on every device
     direction = torch.randn(x.shape, generator=generator, dtype=x.dtype).to(x.device)
     *moved, change = (each[0] for each in maps.along(x, direction[None]))
@@ -83,7 +83,7 @@ def smallest_values(
     size = size or max(1, BYTES // numbers)
     for start in range(0, len(inputs), size):
         here = slice(start, start + size)
-        by_layer, _, _ = jacobians_of_outputs(maps.model, inputs[here], narrow)
+        by_layer, _ = jacobians_of_outputs(maps.model, inputs[here], narrow)
         for place, name in enumerate(maps.modules):
             if name in narrow:
                 singular = exact_values(by_layer[name])[:, : widths[name]]
@@ -91,13 +91,6 @@ def smallest_values(
                 last = singular[:, -1]
                 values[here, place] = last.masked_fill(last <= rounding, 0.0)
     return values
-
-
-def reason_against(findings: Findings) -> str:
-    """Why a network has none of these bounds; "" if it may."""
-    if findings.direct:
-        return ""
-    return "its first layer does not alone read the inputs, or not unchanged"
 
 
 class Bounds:

@@ -35,11 +35,6 @@ class Classes:
     numbers: Tensor
     labels: Tensor
 
-    @classmethod
-    def of(cls, inputs: Tensor, labels: Tensor) -> "Classes":
-        present, numbers = labels.unique(return_inverse=True)
-        return cls(inputs, numbers, present)
-
     @property
     def counts(self) -> Tensor:
         return self.numbers.bincount(minlength=len(self.labels)).double()

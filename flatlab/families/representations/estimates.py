@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -84,11 +85,9 @@ def estimates(
         forecast.extend((wanted - 1) * len(inputs))
         further = range(1, wanted)
         blocks += [_block(maps, inputs, head, seed, n, size, forecast) for n in further]
+    names = ("squares", "dimensions", "share", "per_sample")
     return Estimates(
-        squares=_mean([block.squares for block in blocks]),
-        dimensions=_mean([block.dimensions for block in blocks]),
-        share=_mean([block.share for block in blocks]),
-        per_sample=_mean([block.per_sample for block in blocks]),
+        **{name: _mean([getattr(block, name) for block in blocks]) for name in names},
         zero=torch.stack([block.zero for block in blocks]).all(0),
         starts=blocks[0].starts,
         directions=BLOCK * len(blocks),
@@ -212,26 +211,16 @@ def _dimensions(gram: Tensor) -> Tensor:
     return ratios.nanmean(0)  # without the samples where A^l is zero
 
 
-@dataclass(frozen=True)
-class Largest:
-    """||A^l||_2, (samples, layers) in float64.
-
-    values: lower bounds, up to rounding.
-    residuals: relative ones of the singular vectors found.
-    """
-
-    values: Tensor
-    residuals: Tensor
-
-
-def largest(
+def largest_values(
     maps: FeatureMaps,
     inputs: Tensor,
     starts: Sequence[Tensor],
     accuracy: float,
     progress: bool = False,
-) -> Largest:
+) -> Tensor:
     """||A^l||_2, until its mean over the samples changes by less than the accuracy.
+
+    Lower bounds, and relative residuals of the singular vectors: (2, samples, layers), float64.
 
     starts: of the iterations, (samples, M_l) of each layer.
     accuracy: relative to the mean.
@@ -248,7 +237,7 @@ def largest(
             start = torch.where(zero, 1.0, start).to(inputs)
             features = _function(maps, name, module)
             columns.append(_of_layer(features, inputs, start, accuracy, forecast))
-    return Largest(*torch.stack(columns, 2))
+    return torch.stack(columns, 2)
 
 
 def _function(maps: FeatureMaps, name: str, module: nn.Module) -> Callable[[Tensor], Tensor]:
@@ -267,14 +256,11 @@ def _of_layer(
     accuracy: float,
     forecast: ProgressBar,
 ) -> Tensor:
-    """The fields of `Largest`: (2, samples)."""
+    """The same of one layer: (2, samples)."""
     size = samples_at_a_time(features, inputs)
     parts = []
     for x, u in zip(inputs.split(size), starts.split(size), strict=True):
-        tick = partial(forecast.tick, len(x))
-        parts.append(
-            largest_singular_values(
-                Jacobian(features, x), accuracy, STEPS, start=u, in_the_mean=True, tick=tick
-            )
-        )
-    return torch.cat([torch.stack([p.values, p.residuals]) for p in parts], 1)
+        how: dict[str, Any] = {"in_the_mean": True, "tick": partial(forecast.tick, len(x))}
+        found = largest_singular_values(Jacobian(features, x), accuracy, STEPS, start=u, **how)
+        parts.append(torch.stack([found.values, found.residuals]))
+    return torch.cat(parts, 1)

@@ -16,7 +16,7 @@ from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
 from flatlab.derivatives.per_sample.memory import AFFORDABLE, limit
 from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.derivatives.per_sample.singular_values import CONDITION, exact_values, singular_values
-from flatlab.families.representations.estimates import Largest, estimates, largest
+from flatlab.families.representations.estimates import estimates, largest_values
 from flatlab.measuring.quantity import Settings
 
 ENOUGH = 1e-3
@@ -30,7 +30,9 @@ def accuracy_of(
     accuracy = settings.options.representations_accuracy
     if accuracy != "auto":
         return None if accuracy == "exact" else float(accuracy)
-    needed = 2 * _bytes_of_one(maps, inputs, len(_basis(inputs, findings)))
+    with torch.no_grad():
+        rows = sum(each.shape[1] for each in maps(inputs[:1])[:-1])
+    needed = 2 * len(_basis(inputs, findings)) * rows * inputs.element_size()
     if needed <= limit(inputs.device, settings.budget):
         return None
     warnings.warn(
@@ -39,13 +41,6 @@ def accuracy_of(
         stacklevel=2,
     )
     return AFFORDABLE
-
-
-@torch.no_grad()
-def _bytes_of_one(maps: FeatureMaps, inputs: Tensor, columns: int) -> int:
-    """Of A^l of all layers, for one sample."""
-    rows = sum(each.shape[1] for each in maps(inputs[:1])[:-1])
-    return columns * rows * inputs.element_size()
 
 
 @dataclass(frozen=True)
@@ -69,22 +64,22 @@ def exact_compression(
     """From the singular values of A^l."""
     lengths, widths = _lengths(maps, inputs, settings.batch_size)
     counts = [min(findings.outputs, width, inputs[0].numel()) for width in widths]
-    found = spectra(maps, inputs, findings, counts, settings)
-    zero = torch.zeros_like(found.squares)
-    full = ~(found.volumes == -torch.inf)
+    squares, dimensions, largest, volumes = spectra(maps, inputs, findings, counts, settings)
+    zero = torch.zeros_like(squares)
+    full = ~(volumes == -torch.inf)
     values = {
-        "feature_sensitivity": found.squares.mean(0),
+        "feature_sensitivity": squares.mean(0),
         "feature_sensitivity_error": zero[0],
-        "feature_sensitivity_per_sample": found.squares,
-        "feature_dimension": found.dimensions.nanmean(0),
+        "feature_sensitivity_per_sample": squares,
+        "feature_dimension": dimensions.nanmean(0),
         "feature_dimension_error": zero[0],
-        "feature_log_volume": torch.where(full, found.volumes, torch.nan).nanmean(0),
+        "feature_log_volume": torch.where(full, volumes, torch.nan).nanmean(0),
         "feature_volume_rank": torch.tensor(counts, dtype=torch.float64),
-        "feature_samples_zero_jacobian": (found.squares == 0).double().sum(0),
+        "feature_samples_zero_jacobian": (squares == 0).double().sum(0),
         "feature_samples_rank_deficient": (~full).double().sum(0),
-        **_of_largest(Largest(found.largest, zero), inputs, lengths),
+        **_of_largest(largest, zero, inputs, lengths),
     }
-    return Local(found.squares, zero, values)
+    return Local(squares, zero, values)
 
 
 def estimated_compression(
@@ -107,7 +102,7 @@ def estimated_compression(
     known = torch.tensor([[float(inputs[0].numel())], [0.0]], device=inputs.device).double()
     dimensions = torch.where(own, known, found.dimensions)  # A^l = 1
     squares = torch.where(own, known, found.squares)
-    norms = largest(maps, inputs, found.starts, accuracy, settings.progress)
+    norms, residuals = largest_values(maps, inputs, found.starts, accuracy, settings.progress)
     values = {
         "feature_sensitivity": squares[0],
         "feature_sensitivity_error": squares[1],
@@ -117,19 +112,20 @@ def estimated_compression(
         "feature_samples_zero_jacobian": found.zero.double().sum(0),
         "head_share": found.share[0],
         "head_share_error": found.share[1],
-        **_of_largest(norms, inputs, lengths),
+        **_of_largest(norms, residuals, inputs, lengths),
     }
     return Local(found.per_sample[0], found.per_sample[1], values, found.directions)
 
 
-def _of_largest(found: Largest, inputs: Tensor, lengths: Tensor) -> dict[str, Any]:
-    """Quantities of ||A^l||_2.  lengths: ||x^l||, (samples, layers)."""
-    norms = found.values
+def _of_largest(
+    norms: Tensor, residuals: Tensor, inputs: Tensor, lengths: Tensor
+) -> dict[str, Any]:
+    """Quantities of ||A^l||_2.  norms, residuals, lengths (||x^l||): (samples, layers)."""
     normalized = norms * (inputs.flatten(1).double().norm(dim=1)[:, None] / lengths)
     return {
         "feature_mls": norms.mean(0),
         "feature_mls_per_sample": norms,
-        "feature_mls_residual": found.residuals.mean(0),
+        "feature_mls_residual": residuals.mean(0),
         "normalized_feature_mls": torch.where(lengths > 0, normalized, torch.nan).nanmean(0),
         "feature_samples_zero": (lengths == 0).double().sum(0),
     }
@@ -160,27 +156,14 @@ SMALL = 64
 REMEDY = "representations_accuracy=0.03 estimates the same"
 
 
-@dataclass(frozen=True)
-class Spectra:
-    """Of A^l: (samples, layers), in float64.
-
-    squares: ||A^l||_F^2.
-    dimensions: (Tr C)^2 / Tr C^2 with C = A^l A^l^T; NaN where A^l = 0.
-    largest: ||A^l||_2.
-    volumes: the sum of ln sigma_j over the k largest singular values; minus infinity where one of
-        them is zero.
-    """
-
-    squares: Tensor
-    dimensions: Tensor
-    largest: Tensor
-    volumes: Tensor
-
-
 def spectra(
     maps: FeatureMaps, inputs: Tensor, findings: Findings, counts: list[int], settings: Settings
-) -> Spectra:
-    """Of all samples.  counts: k of each layer."""
+) -> Tensor:
+    """What the singular values of A^l tell: (4, samples, layers), in float64.
+
+    ||A^l||_F^2; (Tr C)^2 / Tr C^2 with C = A^l A^l^T, NaN where A^l = 0; ||A^l||_2; and the sum of
+    ln sigma_j over the k largest, minus infinity where one of them is zero.  counts: k by layer.
+    """
     parts: list[Tensor] = []
     basis = _basis(inputs, findings)
     each = len(basis) * findings.numbers * inputs.element_size()
@@ -197,7 +180,7 @@ def spectra(
                 )
                 forecast.tick(len(chunk))
             parts.append(torch.stack(of_layers, 2))  # (4, samples, layers)
-    return Spectra(*torch.cat(parts, 1))
+    return torch.cat(parts, 1)
 
 
 def _jacobians(maps: FeatureMaps, x: Tensor, findings: Findings, basis: Tensor) -> Iterator[Tensor]:
@@ -205,7 +188,13 @@ def _jacobians(maps: FeatureMaps, x: Tensor, findings: Findings, basis: Tensor) 
     others = {name: layer for name, layer in maps.modules.items() if name not in maps.unchanged}
     maps = FeatureMaps(maps.model, others)
     rows = sum(each.shape[1] for each in maps(x[:1].detach())[:-1])
-    _refuse_what_does_not_fit(len(basis) * rows * len(x) * x.element_size(), x.device)
+    needed = 2 * len(basis) * rows * len(x) * x.element_size() / 1e9
+    free = psutil.virtual_memory().available / 1e9
+    if x.device.type == "cpu" and needed > free:
+        raise MeasureError(
+            f"the derivatives of all layers of one sample need {needed:.1f} GB, there are "
+            f"{free:.1f}; {REMEDY}"
+        )
     if _fewer_rows(rows, len(basis)):
         yield from (each.permute(2, 0, 1) for each in maps.rows(x))
         return
@@ -231,16 +220,8 @@ def _basis(x: Tensor, findings: Findings) -> Tensor:
     return torch.eye(numbers, dtype=x.dtype, device=x.device).view(-1, 1, *x.shape[1:])
 
 
-def _refuse_what_does_not_fit(needed: int, device: torch.device) -> None:
-    if device.type == "cpu" and 2 * needed > psutil.virtual_memory().available:
-        raise MeasureError(
-            f"the derivatives of all layers of one sample need {2 * needed / 1e9:.1f} GB, there "
-            f"are {psutil.virtual_memory().available / 1e9:.1f}; {REMEDY}"
-        )
-
-
 def _identity(x: Tensor, count: int) -> Tensor:
-    """The fields of `Spectra` for A^l = 1: (4, samples)."""
+    """What `spectra` has for A^l = 1: (4, samples)."""
     numbers = x[0].numel()
     volume = 0.0 if count <= numbers else -torch.inf
     values = torch.tensor([numbers, numbers, 1.0, volume], dtype=torch.float64, device=x.device)
@@ -248,7 +229,7 @@ def _identity(x: Tensor, count: int) -> Tensor:
 
 
 def _of_layer(jacobians: Tensor, count: int) -> Tensor:
-    """The fields of `Spectra`: (4, samples).  jacobians: (columns, samples, M_l)."""
+    """What `spectra` has of a layer: (4, samples).  jacobians: (columns, samples, M_l)."""
     by_sample, precision = jacobians.transpose(0, 1), jacobians.dtype
     if min(by_sample.shape[1:]) <= SMALL:
         return _of_batch(by_sample.double(), count, precision)

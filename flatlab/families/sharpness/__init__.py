@@ -40,14 +40,12 @@ QUANTITIES = {
         "mean over batches of the average or largest L(theta + d) - L(theta)", "loss", SOURCE, DIMS
     ),
     "sharpness_at_radius_error": Quantity(
-        "standard error of an average case over draws, for these batches", "loss", "", DIMS
+        "standard error of an average case over draws, for these batches", "loss", dims=DIMS
     ),
     "sharpness_radius": Quantity(
         "rho, of d or of d / |theta|", "parameter, or 1", "andriushchenko2023 Tables 3, 4", DIMS
     ),
-    "sharpness_settled": Quantity(
-        "share of a worst case that half of the steps reach", "1", "", DIMS
-    ),
+    "sharpness_settled": Quantity("share of a worst case that half of the steps reach", dims=DIMS),
 }
 
 SMALLEST_RADII = {
@@ -149,11 +147,17 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     shape = (len(names), 1 + max(cell.place[1] for cell in cells))
     radius, value, variance = np.full((3, *shape), np.nan)
     histories = np.full((*shape, 1 + options.sharpness_steps), np.nan)
+    averages = [cell for cell in measured if cell.case == "average"]
+    ascents = [cell for cell in measured if cell.case == "worst"]
     for cell in cells:
         radius[cell.place] = cell.radius
-    for cell in measured:
-        for sums in (value, variance) if cell.case == "average" else (histories,):
-            sums[cell.place] = 0.0
+    for cell in averages:
+        value[cell.place] = variance[cell.place] = 0.0
+    for cell in ascents:
+        histories[cell.place] = 0.0
+    # Draws are shared; where a network does not change it is evaluated once, uncounted.
+    shared = {(cell.norm, cell.scale == "standard", cell.radius) for cell in averages}
+    steps = options.sharpness_draws * len(shared) + options.sharpness_steps * len(ascents)
     generator = torch.Generator(samples.inputs.device).manual_seed(settings.seed)
     size = options.sharpness_batch or len(targets)
     inputs, logits = laid_out(model, samples.inputs), _logits(settings.loss.classes)
@@ -162,17 +166,15 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
         lambda: run(model, inputs[:1]), settings.budget, len(inputs)
     )
     what = f"{len(measured)} sharpnesses on {len(targets)} samples"
-    with ProgressBar(
-        what, len(batches) * _evaluations(measured, options), settings.progress
-    ) as bar:
+    with ProgressBar(what, len(batches) * steps, settings.progress) as bar:
         for x, y in batches:
             batch = BatchLoss(model, x, y, loss, at_a_time, bar.tick)
             share = len(x) / len(targets)
             seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
-            for place, changes in _averages(batch, measured, options, seed, logits):
+            for place, changes in _averages(batch, averages, options, seed, logits):
                 value[place] += share * changes.mean()
                 variance[place] += share**2 * changes.var(ddof=1) / len(changes)
-            for place, history in _ascents(batch, measured, options, seed, logits):
+            for place, history in _ascents(batch, ascents, options, seed, logits):
                 histories[place] += share * history
     worst, half = histories[..., -1], histories[..., histories.shape[-1] // 2]
     with np.errstate(invalid="ignore"):  # a worst case may be 0
@@ -184,14 +186,6 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
         }
     places = {"definition": names, "radius_index": [str(index) for index in range(shape[1])]}
     return Measured(values, places)
-
-
-def _evaluations(cells: Sequence[Cell], options: Options) -> int:
-    """Evaluations of a batch, up to those without a change."""
-    averages = [cell for cell in cells if cell.case == "average"]
-    shared = {(cell.norm, cell.scale == "standard", cell.radius) for cell in averages}
-    ascents = len(cells) - len(averages)
-    return options.sharpness_draws * len(shared) + options.sharpness_steps * ascents
 
 
 def cells_of(radii: str | Mapping[str, Sequence[float]]) -> tuple[list[str], list[Cell]]:
@@ -225,7 +219,7 @@ def _averages(
     for norm in ("l2", "linf"):
         together: dict[tuple[bool, float], list[Cell]] = {}
         for cell in cells:
-            if (cell.case, cell.norm) == ("average", norm):
+            if cell.norm == norm:
                 together.setdefault((cell.scale == "standard", cell.radius), []).append(cell)
         generator.manual_seed(seed)
         changes: dict[tuple[int, int], list[Tensor]] = {}
@@ -256,7 +250,7 @@ def _ascents(
     generator, zero = torch.Generator(batch.weights.device), torch.zeros_like(batch.weights)
     origins = cache(lambda transform: once(batch.evaluate(zero, transform)))
     random, steepest = options.sharpness_start == "random", options.sharpness_ascent == "steepest"
-    for cell in (cell for cell in cells if cell.case == "worst"):
+    for cell in cells:
         transform = logits[cell.scale]
         origin = origins(transform)
         scale = torch.ones_like(zero) if cell.scale == "standard" else batch.weights.abs()
@@ -278,11 +272,10 @@ def _logits(classes: int) -> dict[str, Transform]:
     """
 
     def by_position(outputs: Tensor) -> Tensor:
-        rows = outputs.reshape(-1, classes)
+        rows = outputs.reshape(-1, classes or outputs.shape[1])
         return normalized(rows).view_as(outputs)
 
-    of_normalized = by_position if classes else normalized
-    return {"standard": as_they_are, "adaptive": as_they_are, "normalized": of_normalized}
+    return {"standard": as_they_are, "adaptive": as_they_are, "normalized": by_position}
 
 
 def as_they_are(outputs: Tensor) -> Tensor:
