@@ -270,9 +270,9 @@ FIGURES = {
         **COMPARED,
         title="what changes a measure, and not the function",
         caption=(
-            "Median relative change of measures under random rescaling that keeps the function, "
-            "and from the first epoch with at most 1 % training error to the end. Bold: a paper "
-            "says that it does not change; red: it does.",
+            "Median relative change of measures under rescaling that keeps the function, and from "
+            "the first epoch with 1 % training error to the end. Bold: a paper says that it does "
+            "not change; red: it does.",
         ),
         details=(
             "For log volume and logarithms of products, the change is that of the volume and of "

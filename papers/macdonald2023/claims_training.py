@@ -17,6 +17,7 @@ from flatlab.lab.tables.columns import Time
 from flatlab.lab.tables.eligibility import estimate, estimates, require, unless_missing
 from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.lab.tables.selection import END
+from flatlab.papers.macdonald2023._parts import first, until_unsmoothed_stop
 from flatlab.papers.macdonald2023.norms import (
     ACTIVATIONS,
     FIRST_LAYER,
@@ -26,7 +27,6 @@ from flatlab.papers.macdonald2023.norms import (
     RELU,
     SHARPNESS,
 )
-from flatlab.papers.macdonald2023.part_of_training import first, until_unsmoothed_stop
 from flatlab.stats.estimate import Array, Estimate, fisher, over_seeds
 from flatlab.stats.trends import difference, mean, tau_in_order
 from flatlab.stats.verdict import Verdict, every, theorem, violations

@@ -9,7 +9,7 @@ from flatlab.core.schema import plain
 from flatlab.lab import plan
 from flatlab.lab.tables.selection import hyperparameters
 from flatlab.networks import build
-from flatlab.papers.macdonald2023.part_of_training import first, until_unsmoothed_stop
+from flatlab.papers.macdonald2023._parts import first, until_unsmoothed_stop
 from tests.lab.kinds import experiments
 from tests.lab.kinds.experiments import content_of, table_of, written
 from tests.lab.train.packs import images
