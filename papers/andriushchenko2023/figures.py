@@ -240,7 +240,8 @@ def released_ranks(
         title=f"sharpness and errors of {of}, all definitions",
         caption=("Kendall's τ of sharpness and error, in brackets the paper's; grey: decided.",),
         details=(
-            "Decided: the 95 % interval excludes 0. Bold from 0.5 on. Positive: flatter networks err less.",
+            "Decided: the 95 % interval excludes 0. Bold from 0.5 on. Positive: flatter networks "
+            "err less.",
             *DETAILS,
         ),
     )
