@@ -1,7 +1,7 @@
 # make        set up an isolated environment and run the main job: chen2026 on digits, figures with verdicts
 # make papers the same for all papers
-# make test   for everyone: set up or reuse it and ask one case of every question; 5 to 9 minutes
-# make test-full  before a change is merged: these and all further cases; 15 to 25 minutes (CI does it in two parts)
+# make test   for everyone: set up or reuse it and ask one case of every question; 4 to 8 minutes
+# make test-full  before a change is merged: these and all further cases; 10 to 22 minutes (CI does it in two parts)
 # make test-all  before a release: these and the long ones: random kills, and a real Slurm where one can be started
 # make lint   formatting, types, import rules, workflow lint, prose, and how much there is
 # make bench  what is fast, as ratios measured in one run
