@@ -11,7 +11,7 @@ from pathlib import Path
 PACKAGE_LINES, PACKAGE_FILES = 33_940, 251
 LINES_WITH_PAPERS = 45_240
 LONGEST_FILE = 500
-TEST_LINES = 39_180
+TEST_LINES = 39_190
 
 ROOMS = ("flatlab", "papers", "tools", "tests")
 

@@ -129,6 +129,7 @@ class Ranks:
         whole = np.isfinite(self.taus).all(axis=(0, 2)) & self.finite.all(axis=1)
         if not whole.any():
             return undefined(name, f"{name}: no quantity is known of all networks")
+        name = f"{name} of {whole.sum()}"
         taus = self.taus[:, whole][:, :, whole]
         size = np.sqrt(np.einsum("nqq->nq", taus))
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -121,7 +121,7 @@ def _(networks: JointNetworks, limit: float) -> Verdict:
     def rank(estimand: str, of: list[str], what: str = "measures") -> Estimate:
         estimate = networks.ranks(*of, pairs=networks.pairs(estimand)).effective_rank()
         where = f"{joint.ESTIMANDS[estimand]}, {networks.context}"
-        return estimate.labelled(f"{estimate.name} of {len(of)} {what} {where}")
+        return estimate.labelled(f"{estimate.name} {what} {where}")
 
     others = rank(joint.SEEDS, exact, "measures without draws"), rank(joint.ALL, names)
     return (rank(joint.SEEDS, names) < limit).reporting(*(other.report() for other in others))
