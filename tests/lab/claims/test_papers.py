@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 
 from flatlab.lab import plan
-from flatlab.lab.claims import Claims, verify
+from flatlab.lab.claims import verify
 
 ROOT = Path(__file__).resolve().parents[3]
 FIGURES: dict[str, set[str]] = {}
@@ -34,16 +34,6 @@ def test_claims_are_of_figures_that_the_paper_has_here(paper):
     claims = importlib.import_module(f"flatlab.papers.{paper}.claims").CLAIMS
     assert claims
     assert {*claims} <= FIGURES[paper]
-
-
-def test_claims_of_a_figure_that_is_not_there_are_refused(monkeypatch):
-    claims = Claims("chen2026")
-    claims("figH88", "rho > 0", "App. H", "A statement.")(lambda tables: None)
-    monkeypatch.setattr("flatlab.lab.claims.claims_of", lambda paper: claims)
-    with pytest.raises(
-        plan.PlanError, match="chen2026: claims of unknown figure 'figH88'; did you"
-    ):
-        verify("chen2026_figH8", {})
 
 
 @pytest.mark.parametrize("figure", sorted(plan.targets()))
