@@ -153,7 +153,7 @@ def code_of(results: Results, plan_of: Callable[[str], Plan]) -> dict[str, Code]
     """
     path = results.folder / "provenance.json"
     if path.is_file():
-        return {key: made["code"] for key, made in store.load_json(path).items()}
+        return {key: made.get("code", {}) for key, made in store.load_json(path).items()}
     chosen = plan_of(results.scale)
     keys = {key for each in results.verdicts.values() for key in each["tables"]}
     known = sorted(keys & {*chosen.experiments})
