@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import os
 import sys
 from pathlib import Path
 
@@ -52,6 +53,7 @@ for key, value in plain(PLAN.config).items():  # what config.yaml leaves out
     config.setdefault(key, value)
 HERE, REDRAWN = plan.built_at("{scale}"), plan.redrawn_at("{scale}")
 LARGE = [e.key for e in PLAN.experiments.values() if not e.keeps_dense_checkpoints]
+HAS_CACHE = bool(os.environ.get("SNAKEMAKE_OUTPUT_CACHE"))
 OF_FUNCTIONS = [e.key for e in PLAN.experiments.values() if e.by_function]
 
 
@@ -72,7 +74,8 @@ def training(wildcards):
 @once
 @exit_on_plan_error
 def measuring(wildcards):
-    return experiment_of(wildcards).measuring(wildcards.pack, wildcards.family)
+    planned = experiment_of(wildcards).measuring(wildcards.pack, wildcards.family)
+    return PLAN.with_content(planned)
 
 
 @once

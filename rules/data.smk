@@ -13,6 +13,6 @@ rule prepare:
     conda:
         "../envs/compute.yaml"
     params:
-        code=lambda wildcards: PLAN.code_of_data(wildcards.dataset),
+        code=lambda wildcards: PLAN.preparing(wildcards.dataset).code,
     script:
         "../scripts/job.py"

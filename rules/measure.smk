@@ -14,7 +14,7 @@ rule measure:
         HERE.metrics("{experiment}", "{family}", "{pack}"),
     log:
         "logs/{scale}/measure/{experiment}/{family}/{pack}.log",
-    cache: PLAN.shares_results
+    cache: HAS_CACHE
     priority: 1  # before training goes on: an interruption, or a failure, leaves whole packs
     conda:
         "../envs/compute.yaml"

@@ -14,7 +14,7 @@ rule train:
         **HERE.models("{experiment}", "{pack}"),
     log:
         "logs/{scale}/train/{experiment}/{pack}.log",
-    cache: PLAN.shares_results
+    cache: HAS_CACHE
     conda:
         "../envs/compute.yaml"
     resources:

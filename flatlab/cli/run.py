@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     for pack, family in itertools.product(packs, families):
         outputs = {"metrics": str(experiment.metrics(pack, family))}
         named = {"experiment": experiment.key, "family": family, "pack": pack}
-        planned = experiment.measuring(pack, family)
+        planned = chosen.with_content(experiment.measuring(pack, family))
         job = _job(chosen, "measure", outputs, planned, experiment.scale, **named)
         job.params["kind"] = experiment.kind
         _carry_out(bodies.measure, [job], options.force)
@@ -64,9 +64,8 @@ def _chosen(names: list[str], known: Iterable[str], key: str) -> list[str]:
 
 
 def _prepare(chosen: Plan, scale: str, name: str) -> None:
-    planned = PlannedJob(inputs={}, settings={}, code=chosen.code_of_data(name))
     outputs = {"data": str(built_at(scale).data(name))}
-    job = _job(chosen, "prepare", outputs, planned, scale, dataset=name)
+    job = _job(chosen, "prepare", outputs, chosen.preparing(name), scale, dataset=name)
     del job.params["settings"]  # the workflow's job has no settings either
     _carry_out(bodies.prepare, [job])
 

@@ -8,15 +8,19 @@ of a file, of which the time of the last change cannot be set.
 import atexit
 import contextlib
 import functools
+import glob
 import hashlib
 import json
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 KEPT = Path(".snakemake", "flatlab-contents.json")
 RECENT = 2e9
 """Nanoseconds in which a file may change twice without another time."""
+MANY = 100_000
+"""Files that are read for a plan; all of ImageNet's would take hours."""
 
 
 def content_of(path: str | Path, above: frozenset[Path] = frozenset()) -> str:
@@ -42,6 +46,22 @@ def content_of(path: str | Path, above: frozenset[Path] = frozenset()) -> str:
     if time.time_ns() - about.st_ctime_ns > RECENT:
         _kept()[key] = [found, *now]
     return found
+
+
+def content_within(folder: Path, names: Iterable[str]) -> str:
+    """A hash of the files and folders of these names, or patterns, in a folder; "" if none exists.
+
+    Of more than `MANY` files it is one of their names, sizes and dates.
+    """
+    inside = str(Path(glob.escape(str(folder)), "{}"))
+    paths = [Path(path) for name in names for path in sorted(glob.glob(inside.format(name)))]
+    files = [each for path in paths for each in (path, *sorted(path.rglob("[!.]*")))]
+    if len(files) > MANY:
+        found = [(each, each.stat()) for each in files if each.is_file()]
+        lines = [f"{each} {about.st_size} {about.st_mtime_ns}" for each, about in found]
+    else:
+        lines = [f"{path.name} {content_of(path)}" for path in paths]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16] if lines else ""
 
 
 @functools.cache

@@ -83,8 +83,8 @@ def experiment_files() -> dict[str, Path]:
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
 
 
-LOCAL_IMAGES = ("image-folder", "cifar10-jpeg")
-"""Data sets that are whatever lies in a folder; all others are known by their checksums."""
+LOCAL_IMAGES = {"image-folder": ".", "cifar10-jpeg": "cifar10-jpeg"}
+"""Data sets that are whatever lies in a part of the data folder; others have checksums."""
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from flatlab.data._dataset import DataError
-from flatlab.networks._files import load_state
+from flatlab.networks._weights import load_state
 
 ENDING = ".safetensors"
 

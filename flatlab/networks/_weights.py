@@ -1,7 +1,4 @@
-"""Weights of one network in a file, however they are saved, and the network that they fit.
-
-Trainings that start from weights of timm read these by `_files`, on which their jobs depend.
-"""
+"""Weights of one network in a file, however they are saved, and the network that they fit."""
 
 import argparse
 import re

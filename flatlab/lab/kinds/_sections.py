@@ -1,7 +1,7 @@
 """The sections of a grid's file: every key with its type, range and meaning."""
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
@@ -291,6 +291,12 @@ class Corrupted(Strict, frozen=True, kw_only=True):
         means("made: from the test images; published: files of CIFAR-10-C in the data folder"),
     ] = "made"
     seed: Annotated[int, means("seed of the draws", ge=0)] = 0
+
+
+def reads_of(test_sets: Iterable[Corrupted | None]) -> tuple[str, ...]:
+    """What test sets read in the data folder."""
+    published = any(each and each.source == "published" for each in test_sets)
+    return ("CIFAR-10-C",) if published else ()
 
 
 class Transformations(Strict, frozen=True, kw_only=True):

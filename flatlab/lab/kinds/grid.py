@@ -29,6 +29,7 @@ from flatlab.lab.kinds._sections import (
     Start,
     Stop,
     Transformations,
+    reads_of,
 )
 from flatlab.lab.plan.experiments import Experiment, LoadExperiment, PlannedJob, Source
 from flatlab.lab.plan.fingerprint import fingerprint
@@ -181,8 +182,9 @@ class Grid(Experiment, frozen=True, kw_only=True):
         if self.measure_section.untrained is False:
             settings["untrained"] = False
         roots = measure_roots(chosen, family, self.options)
+        reads: tuple[str, ...] = ()
         if (test_sets := self.measure_section.test_sets) and "accuracy" in joined(family):
-            settings["test_sets"] = plain(test_sets)
+            settings["test_sets"], reads = plain(test_sets), reads_of(test_sets.values())
             roots.append("flatlab.data.corruptions.test_sets")
         if again := self.measure_section.transformations:
             families = [name for name in joined(family) if name in again.families]
@@ -195,6 +197,7 @@ class Grid(Experiment, frozen=True, kw_only=True):
             inputs={**{name: trained[name] for name in weights}, "data": self.data_file(chosen)},
             settings=settings,
             code=fingerprint(*roots),
+            reads=reads,
             gpu=True,
             kind=family,
             network=chosen.network.label,

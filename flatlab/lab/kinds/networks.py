@@ -20,7 +20,7 @@ from flatlab.lab.kinds import Dataset, RunningJob
 from flatlab.lab.kinds import _study_networks as study_networks
 from flatlab.lab.kinds._evidence import evidence
 from flatlab.lab.kinds._packs import Pack
-from flatlab.lab.kinds._sections import Corrupted
+from flatlab.lab.kinds._sections import Corrupted, reads_of
 from flatlab.lab.kinds._study_networks import (
     DeclaredFiles,
     DeclaredFunction,
@@ -119,6 +119,16 @@ class Elsewhere(DeclaredZoo, frozen=True, kw_only=True):
     classes: Annotated[int, means("networks with other outputs are left out", ge=1)]
     folder: Annotated[str, means("in the data folder, with the weights")] = "timm"
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Of the data folder: weights, images and test sets."""
+        sets = [each.files for each in self.test_sets.values() if each.files]
+        return *self.weights, self.images, *sets
+
+    @property
+    def weights(self) -> list[str]:
+        return [self.folder]
+
 
 class OfTimm(Elsewhere, frozen=True, kw_only=True):
     """Networks of timm: <data_folder>/<folder>/<network>.safetensors, else timm's hub."""
@@ -128,6 +138,11 @@ class OfTimm(Elsewhere, frozen=True, kw_only=True):
         means("names, or patterns such as *vit*; folder: every file in that folder"),
     ]
     size_at_most: Annotated[int, means("in pixels; larger ones are left out", ge=1)] = 384
+
+    @property
+    def weights(self) -> list[str]:
+        names = ["*"] if self.networks == "folder" else self.networks
+        return [f"{self.folder}/{name}.safetensors" for name in names]
 
 
 class OfFunction(Elsewhere, frozen=True, kw_only=True):
@@ -284,8 +299,12 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         if self.study:
             settings["study"] = self.study
             roots.append(module_of_function(self.file.networks, self.study, self.key))
+        corrupted = [each.corrupted for each in self.file.test_sets.values()]
+        reads = reads_of(corrupted) if self.grid else self.file.reads
         code = fingerprint(*roots)
-        return PlannedJob(inputs=inputs, settings=settings, code=code, gpu=True, kind=self.key)
+        return PlannedJob(
+            inputs=inputs, settings=settings, code=code, reads=reads, gpu=True, kind=self.key
+        )
 
     def tabulating(self, published: Experiment) -> PlannedJob:
         assert isinstance(published, Zoo)

@@ -38,6 +38,8 @@ class PlannedJob(Strict, frozen=True):
 
     inputs: files by name.
     settings, code: the params; the result depends on nothing else.
+    reads: names, and patterns, of what it reads in the data folder, whose content is a part of
+        the code.
     gpu: whether it computes on the configured device.
     kind, network, work: for forecasts: the time of jobs of one kind and network is proportional to
         `work`; without a network it is that of jobs at the same scale.
@@ -46,6 +48,7 @@ class PlannedJob(Strict, frozen=True):
     inputs: dict[str, str | list[str]]
     settings: dict[str, Any]
     code: str
+    reads: tuple[str, ...] = ()
     gpu: bool = False
     kind: str = ""
     network: str = ""

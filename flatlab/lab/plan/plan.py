@@ -9,13 +9,13 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec import structs
 
-from flatlab.core.contents import content_of
+from flatlab.core.contents import content_within
 from flatlab.core.registry import LOCAL_IMAGES, check_known, experiment_files, module_of
 from flatlab.core.schema import Config, PlanError, closest, convert
 from flatlab.core.studies import use_studies
-from flatlab.lab.plan.experiments import Experiment, load_experiment
+from flatlab.lab.plan.experiments import Experiment, PlannedJob, load_experiment
 from flatlab.lab.plan.figures import Figure, figures, papers, why_not
 from flatlab.lab.plan.fingerprint import fingerprint
 
@@ -25,7 +25,7 @@ def load_config(mapping: Mapping[str, Any], name: str = "config.yaml") -> Config
     config = convert(mapping, Config, f"{name}: ")
     use_studies(config.studies, f"{name}: studies")
     if isinstance(config.papers, str) and config.papers != "all":
-        config = msgspec.structs.replace(config, papers=[config.papers])
+        config = structs.replace(config, papers=[config.papers])
     known = ["all", *papers()]
     for paper in [] if config.papers == "all" else config.papers:
         if paper not in known:
@@ -132,21 +132,17 @@ class Plan:
 
         return load_experiment(key, scale, find, context)
 
-    def code_of_data(self, name: str) -> str:
-        """The fingerprint of a data set; of `image-folder` with the content of the folder.
-
-        Other sets are checked by their sums, but for the stand-in `cifar10-jpeg`, which stays.
-        """
+    def preparing(self, name: str) -> PlannedJob:
+        """The job that prepares a data set."""
+        reads = (LOCAL_IMAGES[name],) if name in LOCAL_IMAGES else ()
         code = fingerprint(module_of("data", name))
-        folder = Path(self.config.data_folder or os.environ.get("FLATLAB_DATA") or "data")
-        of_ones_own = name == "image-folder" and folder.exists()
-        return f"{code}-{content_of(folder)}" if of_ones_own else code
+        return self.with_content(PlannedJob(inputs={}, settings={}, code=code, reads=reads))
 
-    @property
-    def shares_results(self) -> bool:
-        """Whether Snakemake has a cache, and every data set is identified by its name."""
-        named = {name for each in self.experiments.values() for name in each.data_sets}
-        return bool(os.environ.get("SNAKEMAKE_OUTPUT_CACHE")) and not named & set(LOCAL_IMAGES)
+    def with_content(self, job: PlannedJob) -> PlannedJob:
+        """A job with a hash of what it reads in the data folder in its code, if that exists."""
+        folder = Path(self.config.data_folder or os.environ.get("FLATLAB_DATA") or "data")
+        content = content_within(folder, job.reads)
+        return structs.replace(job, code=f"{job.code}-{content}") if content else job
 
     def disk_use(self, keys: Collection[str]) -> str:
         """The approximate size of the weights of some experiments in words; "" if none has any."""

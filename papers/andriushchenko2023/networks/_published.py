@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from flatlab.data._dataset import DataError
 from flatlab.networks import _timm
-from flatlab.networks._files import ENDINGS, load_state
+from flatlab.networks._weights import ENDINGS, load_state
 
 CLIP = {
     "interpolation": "bicubic",

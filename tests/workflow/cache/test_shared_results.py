@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from flatlab.core import contents
 from flatlab.lab import plan
 
 pytestmark = pytest.mark.workflow
@@ -32,25 +33,44 @@ def test_a_second_folder_takes_what_the_first_has_computed(fresh, sources, compl
     second.has_nothing_to_do(*made)
 
 
-def test_images_of_ones_own_are_not_shared(monkeypatch):
-    """Their name says nothing of what they are: the same settings, and other results."""
-    monkeypatch.setenv("SNAKEMAKE_OUTPUT_CACHE", "/somewhere")
-    for own, fixed in (({}, True), ({"digits": "image-folder"}, False)):
-        assert plan.Plan({"stand_ins": own}).shares_results == fixed
+def measured(key):
+    """The first measurement of an experiment at the paper's scale."""
+
+    def planned(chosen):
+        experiment = chosen.experiment(key, "paper")
+        pack, family = next(iter(experiment.packs)), experiment.families[0]
+        return chosen.with_content(experiment.measuring(pack, family))
+
+    return planned
 
 
-def test_images_of_ones_own_are_known_by_their_content(monkeypatch, tmp_path):
-    """Whatever their dates and sizes are: another image makes the data set again."""
-    image = tmp_path / "own" / "cats" / "1.png"
-    image.parent.mkdir(parents=True)
-    codes, planned = [], plan.Plan({"data_folder": str(image.parent.parent)})
+@pytest.mark.parametrize(
+    ("file", "planned"),
+    [
+        ("cats/1.png", lambda chosen: chosen.preparing("image-folder")),
+        ("cifar10-jpeg/train.tar.xz", lambda chosen: chosen.preparing("cifar10-jpeg")),
+        ("timm/a_vit_b.safetensors", measured("vision-zoo")),
+        ("imagenet/cats/1.jpg", measured("vision-zoo")),
+        ("model-soups/model_1.pt", measured("released-clip-zoo")),
+        ("objectnet/cats/1.png", measured("released-clip-zoo")),
+        ("CIFAR-10-C/fog.npy", measured("recipes-grid")),
+    ],
+)
+def test_what_lies_in_the_data_folder_is_known_by_its_content(tmp_path, monkeypatch, file, planned):
+    """Whatever dates and sizes are; of very many files by names, sizes and dates."""
+    chosen, path = plan.Plan({"data_folder": str(tmp_path)}), tmp_path / file
+    codes, other = [planned(chosen).code], chosen.preparing("digits").code
+    path.parent.mkdir(parents=True)
     for content in (b"one", b"two"):
-        image.write_bytes(content)
-        os.utime(image, (0, 0))
-        codes.append([planned.code_of_data(name) for name in ("image-folder", "digits")])
-    (first, digits), (second, same) = codes
-    assert first != second
-    assert digits == same
+        path.write_bytes(content)
+        os.utime(path, (0, 0))
+        codes.append(planned(chosen).code)
+    monkeypatch.setattr(contents, "MANY", 0)
+    codes.append(planned(chosen).code)
+    os.utime(path, (0, 1))
+    codes.append(planned(chosen).code)
+    assert len({*codes}) == len(codes)
+    assert chosen.preparing("digits").code == other
 
 
 @pytest.mark.more
