@@ -180,7 +180,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
         rows = outputs.unflatten(1, (*classes.shape[1:], -1))[classes >= 0]
         of_rows = margins(rows, classes[classes >= 0])
         values |= over_margin(values, float(of_rows.quantile(PERCENTILE)))
-    finite = findings.finite and is_finite(outputs)
+    finite = is_finite(outputs, *model.parameters())
     if "pac-bayes" in wanted:
         classes = _classes(samples, outputs, "pac-bayes")
         batches = list(zip(samples.inputs.split(size), classes.split(size), strict=True))

@@ -208,7 +208,7 @@ def _exact_norms(
             wanted=ONLY_J if large else EVERYTHING,
             budget=settings.budget,
             progress=settings.progress,
-            findings=None if large else settings.findings(model, inputs),
+            findings=None if large else settings.findings(model, inputs, checked=True),
         )
         with torch.no_grad():
             softmaxed = softmax_norms(exact.outputs, exact.gram, settings.loss.classes)
