@@ -22,7 +22,7 @@ GROUPS = {
     "Start here": ("build", "doctor", "measure", "summary"),
     "Measure networks": ("table",),
     "Plan and run": ("check", "estimate", "experiments", "new", "run"),
-    "Look at results": ("compare", "correlate", "export", "figures", "plot", "rank", "show"),
+    "Look at results": ("compare", "correlate", "export", "figures", "plot", "show"),
     "Maintain this repository": ("keep", "publish"),
 }
 """The headings of `flatlab --help`, in order, with their commands; others follow."""
@@ -41,7 +41,6 @@ EXAMPLES = {
     "new": "flatlab new my-study",
     "plot": "flatlab plot table.zarr.zip pairs sharpness:test_error",
     "publish": "flatlab publish mlp-grid chen2026_figH8",
-    "rank": "flatlab rank one.zarr.zip two.zarr.zip",
     "run": "flatlab run mlp-grid lr0.1-b20-s0-4 --scale demo",
     "show": "flatlab show results/demo/tables/mlp-grid.zarr.zip",
     "summary": "flatlab summary chen2026_figH8",
@@ -50,6 +49,7 @@ EXAMPLES = {
 WIDTH = 80
 GONE = {
     "train": "an experiment with `from: function` trains run by run, and resumes (docs/studies.md)",
+    "rank": "flatlab table puts networks side by side (docs/own-networks.md)",
     "prove-equal": "in a clone of the project: python -m tools.prove_equal OLD_CHECKOUT",
     "findings": "in a clone of the project: python -m tools.findings",
 }

@@ -28,7 +28,7 @@ def test_help_lists_every_command_once_and_in_its_group(capsys):
     assert sorted(re.findall(r"^  ([\w-]+)  ", page, re.MULTILINE)) == COMMANDS
     for before, after in (("Look at", "export"), ("Measure", "table"), ("Start", "doctor")):
         assert page.index(before) < page.index(f"  {after} ")
-    assert page.index("  rank ") > page.index("Look at results:")
+    assert page.index("  show ") > page.index("Look at results:")
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, ""])
