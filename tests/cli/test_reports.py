@@ -7,7 +7,6 @@ import flatlab
 from flatlab.core import store
 from flatlab.lab.figures import reports as template
 
-
 X, CLASSES = torch.randn(20, 4), torch.arange(20) % 3
 LOSS = {"loss": "cross-entropy"}
 ENDINGS = {".csv", ".pdf", ".png", ".svg"}
