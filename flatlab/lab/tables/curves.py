@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from flatlab.lab.tables.columns import Column, UnknownColumn, in_words
+from flatlab.lab.tables.columns import Column, in_words
 from flatlab.lab.tables.eligibility import (
     FEWEST_CHECKPOINTS,
     NotEligible,
@@ -215,10 +215,7 @@ def series(key: str, runs: xr.Dataset, name: str, samples: str = "train") -> Arr
         if samples not in runs["samples"].values:
             raise NotEligible(f"{key} has no {samples} samples")
         runs = runs[[column.quantity]].sel(samples=samples)
-    try:
-        return column.values(runs)
-    except UnknownColumn as missing:
-        raise NotEligible(f"{key} {missing}", missing.hint) from None
+    return column.values(runs)
 
 
 def _on(name: str, samples: str) -> str:

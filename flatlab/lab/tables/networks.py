@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from flatlab.core.registry import experiment_files
 from flatlab.core.schema import EVIDENCE, closest
-from flatlab.lab.tables.columns import Column, Time, UnknownColumn, at_time, counted, in_words
+from flatlab.lab.tables.columns import Column, Time, at_time, counted, in_words
 from flatlab.lab.tables.curves import Curves, series
 from flatlab.lab.tables.eligibility import (
     FEWEST_FOR_RANKS,
@@ -189,10 +189,7 @@ class Networks:
         """All networks of the table that count, of which one column is read faster than a part."""
         key = self.time, self.samples, self.transformation
         if key not in self.times:
-            try:
-                self.times[key] = at_time(self.table, *key)
-            except UnknownColumn as missing:
-                raise NotEligible(f"{self.key} {missing}", missing.hint) from None
+            self.times[key] = at_time(self.table, *key)
         return self.times[key]
 
     @property
@@ -213,10 +210,7 @@ class Networks:
 
     def values(self, name: str) -> Array:
         """A column, whether it has converged or not, for figures."""
-        try:
-            return Column.of(name).values(self._at_time)[self._places]
-        except UnknownColumn as missing:
-            raise NotEligible(f"{self.key} {missing}", missing.hint) from None
+        return Column.of(name).values(self._at_time)[self._places]
 
     def labels(self, name: str) -> NDArray[Any]:
         """A hyper-parameter, whose values may be words, or a column: (networks)."""
