@@ -25,13 +25,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from flatlab.core.schema import closest
-from flatlab.lab.tables.selection import (
-    UNCHANGED,
-    at_first_fit,
-    end_of_training,
-    of_samples,
-    through_training,
-)
+from flatlab.lab.tables import selection
+from flatlab.lab.tables.selection import UNCHANGED, of_samples
 
 Array = NDArray[np.float64]
 
@@ -121,7 +116,7 @@ def _place(label: str, dim: str, table: xr.Dataset) -> int:
     raise _lacking(table, label, known, dim)
 
 
-def in_words(selection: Mapping[str, Any]) -> str:
+def in_words(levels: Mapping[str, Any]) -> str:
     """Hyper-parameters as they are called in evidence: "lr 0.1, batch size 20"."""
 
     def told(value: Any) -> str:
@@ -129,7 +124,7 @@ def in_words(selection: Mapping[str, Any]) -> str:
             return " or ".join(map(told, value))
         return value if isinstance(value, str) else f"{value:g}"
 
-    return ", ".join(f"{key.replace('_', ' ')} {told(value)}" for key, value in selection.items())
+    return ", ".join(f"{key.replace('_', ' ')} {told(value)}" for key, value in levels.items())
 
 
 def at_time(
@@ -149,12 +144,12 @@ def at_time(
     if "samples" in table.dims and samples not in table["samples"].values:
         raise _lacking(table, samples, table["samples"].values, "samples")
     if time == "end":
-        return end_of_training(table, samples, transformation)
+        return selection.end_of_training(table, samples, transformation)
     if time == "first fit":
         if "fitted" not in table.coords:
             raise _lacking(table, "fitted", table.coords)
-        return at_first_fit(table, samples)
-    curves = of_samples(through_training(table, False, transformation), samples)
+        return selection.at_first_fit(table, samples)
+    curves = of_samples(selection.through_training(table, False, transformation), samples)
     if time in EXTREMES:
         most, first = curves.max("checkpoint"), curves.isel(checkpoint=0)
         return EXTREMES[str(time)](most, first).assign_attrs(table.attrs)
