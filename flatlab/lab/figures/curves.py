@@ -66,9 +66,8 @@ def spread(
     if style.log_spaced(chosen["checkpoint"].values):
         chosen = chosen.sel(checkpoint=chosen["checkpoint"].values > 0)
     settings = in_words(chosen, named)
-    values = zip(
-        *(chosen[key].values for key in selection.hyperparameters(chosen)), settings, strict=True
-    )
+    levels = (chosen[key].values for key in chosen.attrs["hyperparameters"])
+    values = zip(*levels, settings, strict=True)
     parts = []
     for setting in dict.fromkeys(setting for *_, setting in sorted(values)):
         runs = chosen.isel(run=[s == setting for s in settings])

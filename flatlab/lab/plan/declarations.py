@@ -165,7 +165,6 @@ Aliases = dict[str, str]
 """What the figure and its CSV call a column: {"corrupted_error": "test_set_error[corrupted]"}."""
 
 Across = Annotated[int, Meta(ge=1)] | None
-Quantities = Annotated[tuple[str, ...], Meta(min_length=1)]
 
 
 class Panel(Strict, frozen=True, kw_only=True):
@@ -207,7 +206,7 @@ class Curves(Declaration, frozen=True, kw_only=True):
 
     size_inches: tuple[float, float] = (7.1, 4.9)
     through_training: bool = True
-    quantities: Quantities
+    quantities: Names
     where: dict[str, str | int | float] = {}
     logarithmic: tuple[str, ...] = ()
     line: Literal["setting", "samples", "quantity", "layer"] = "setting"
@@ -234,7 +233,7 @@ class Sweep(Declaration, frozen=True, kw_only=True):
     ONE_EXPERIMENT = True
 
     size_inches: tuple[float, float] = (7.1, 3.2)
-    quantities: Quantities
+    quantities: Names
     along: Annotated[Along, Meta(min_length=1)]
     line: str
     where: dict[str, str | int | float] = {}
@@ -360,7 +359,7 @@ class Matrix(Declaration, frozen=True, kw_only=True):
     ONE_EXPERIMENT = True
 
     size_inches: tuple[float, float] = (7.1, 7.1)
-    quantities: Quantities
+    quantities: Names
     seeds: tuple[int, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
     framed: tuple[tuple[str, str], ...] = ()

@@ -137,16 +137,6 @@ class Curves:
             for a, b in pairs
         ]
 
-    def since_the_start(self, name: str) -> Estimate:
-        """A quantity at the beginning of I less the same at iteration 0."""
-
-        def of_runs() -> Array:
-            values, (runs, begins) = self.values(name), self.interpolating()
-            change = values[np.arange(len(values)), begins] - self.from_the_start(values)
-            return self.enough(change[runs], name)
-
-        return self.over_runs(f"{name} at the start of I - at 0", of_runs)
-
     def over_runs(self, what: str, of_runs: Callable[[], Array], on_z: bool = False) -> Estimate:
         """The mean over runs of a number that each has; on_z: of Fisher's z, shown as itself."""
         name = f"{what}; {self}"

@@ -107,11 +107,6 @@ def one_per_run(table: xr.Dataset) -> list[str]:
     ]
 
 
-def hyperparameters(table: xr.Dataset) -> list[str]:
-    """The coordinates in which the settings of a table differ, in the order of the grid's file."""
-    return list(table.attrs["hyperparameters"])
-
-
 def counts(table: xr.Dataset) -> dict[str, int]:
     """The numbers of runs that did not diverge, and that did; of those that never fitted, if known.
 
