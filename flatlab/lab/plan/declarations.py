@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from flatlab.core.registry import PACKAGE, assignments
+from flatlab.core.registry import PACKAGE, quantities
 from flatlab.core.schema import Strict, plain
 from flatlab.core.studies import studies, study_folders
 
@@ -140,15 +140,10 @@ def _quantities(*_of_studies: Path) -> dict[str, str]:
     labels: dict[str, str] = {}
     folders = (PACKAGE / "families", *study_folders("metrics"))
     for path in [path for folder in folders for path in sorted(folder.rglob("*.py"))]:
-        for table in assignments(path).values():
-            entries = (
-                zip(table.keys, table.values, strict=True) if isinstance(table, ast.Dict) else ()
-            )
-            for key, call in entries:
-                if isinstance(key, ast.Constant):
-                    given = {each.arg: each.value for each in getattr(call, "keywords", ())}
-                    label = ast.literal_eval(given["label"]) if "label" in given else ""
-                    labels[str(key.value)] = label or labels.get(str(key.value), "")
+        for name, call in quantities(path):
+            given = {each.arg: each.value for each in getattr(call, "keywords", ())}
+            label = ast.literal_eval(given["label"]) if "label" in given else ""
+            labels[name] = label or labels.get(name, "")
     return labels
 
 

@@ -29,6 +29,7 @@ from flatlab.stats.verdict import LEVEL
 Mask = NDArray[np.bool_]
 Among = Literal["settings", "pool"]
 BESIDE: tuple[Kind, ...] = ("within", "adjusted")
+"""The kinds of correlation that are told beside the one over all networks."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

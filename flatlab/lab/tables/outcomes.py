@@ -112,8 +112,7 @@ def _estimands(levels: pd.DataFrame, settings: list[str]) -> dict[str, Pairs]:
     found = {ALL: pairs_of(np.zeros(len(settings))), WITHIN: pairs_of(settings)}
     for factor in (name for name in levels.columns if len({*levels[name]}) > 1):
         others = levels.drop(columns=factor).astype(str)
-        labels = [" ".join(row) for row in others.to_numpy()] or [""]
-        labels = labels if others.shape[1] else [""] * len(settings)
+        labels = [" ".join(row) for row in others.to_numpy()]
         found[f"{factor} alone"] = pairs_of(labels, levels[factor].to_numpy())
     return found
 
