@@ -18,7 +18,6 @@ END = 0.05
 INTERPOLATES = 1e-2
 """The training loss below which a network interpolates; assumption: the papers name no value."""
 
-
 UNCHANGED = "none"
 """The weights as they were trained, in the dimension `transformation`."""
 
