@@ -7,7 +7,6 @@ import xarray as xr
 
 from flatlab.core.schema import plain
 from flatlab.lab import plan
-from flatlab.lab.tables.selection import hyperparameters
 from flatlab.networks import build
 from flatlab.papers.macdonald2023._parts import first, until_unsmoothed_stop
 from tests.lab.kinds import experiments
@@ -79,7 +78,7 @@ def test_one_table_holds_the_layers_of_all_architectures_each_with_its_own(conte
     content["settings"]["lr"] = [0.08]
     grid, raw = load(tmp_path, content), images((3, 8, 8), 40, 8)
     table, trained = table_of(grid, raw)
-    assert hyperparameters(table) == ["architecture", "lr", "label_smoothing"]
+    assert table.attrs["hyperparameters"] == ["architecture", "lr", "label_smoothing"]
     there = np.isfinite(table["feature_norm"].isel(checkpoint=0, samples=0)).values
     for architecture in ("vgg", "resnet"):
         runs = table["architecture"].values == architecture

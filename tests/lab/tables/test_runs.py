@@ -12,7 +12,7 @@ from flatlab.core import store
 from flatlab.lab.tables.eligibility import shortfall
 from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.lab.tables.runs import of_grid
-from flatlab.lab.tables.selection import end_of_training, hyperparameters, interpolation_begins
+from flatlab.lab.tables.selection import end_of_training, interpolation_begins
 from flatlab.stats import Correlations
 from tests.synthetic.curves import EVEN
 from tests.synthetic.curves import table as of_curves
@@ -82,7 +82,7 @@ def test_every_value_of_every_run_is_in_its_place():
                 there = table[name].sel(run=piece["run"].values)
                 assert (there.values == piece[name].values).all()
     assert list(table["lr"].values) == [0.1] * 3 + [0.2] * 4
-    assert hyperparameters(table) == ["lr"]
+    assert table.attrs["hyperparameters"] == ["lr"]
 
 
 def test_a_hyper_parameter_of_0_and_of_0_5_is_not_cut_to_0(tmp_path):
