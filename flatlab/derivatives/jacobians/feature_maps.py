@@ -38,6 +38,23 @@ def inputs_read(modules: Mapping[str, nn.Module]) -> Iterator[dict[str, list[Ten
         yield read
 
 
+@torch.no_grad()
+def inputs_of_layers(
+    model: nn.Module, inputs: Tensor, names: Iterable[str], size: int
+) -> dict[str, Tensor]:
+    """The input of each of these layers, (samples, numbers); those of several uses side by side.
+
+    size: samples at a time.
+    """
+    modules, parts = {name: model.get_submodule(name) for name in names}, []
+    for chunk in inputs.split(size):
+        with inputs_read(modules) as read:
+            run(model, chunk)
+        rows = ([x.reshape(len(chunk), -1) for x in uses] for uses in read.values())
+        parts.append([torch.cat(of_uses, 1) for of_uses in rows])
+    return dict(zip(modules, map(torch.cat, zip(*parts, strict=True)), strict=True))
+
+
 class FeatureMaps:
     """The inputs x^l of some layers, and the outputs, as functions of the inputs of a network.
 

@@ -16,6 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from flatlab.core.errors import MeasureError
 from flatlab.derivatives.per_sample.hooks import pulled_back
 from flatlab.derivatives.per_sample.memory import fitting
+from flatlab.derivatives.second_order.hessian_products import weighted_gradient
 
 Function = Callable[[Tensor], Tensor]
 GRAPH_BYTES = {"cpu": 2**30, "cuda": 2**34}
@@ -56,14 +57,8 @@ class PathJacobian:
         """J v: (samples, M) -> (samples, N)."""
         self.tick()
         parts = v.split([pulled.numel() // len(v) for pulled in self.pulled], 1)
-        moving = [(p, w.view_as(p)) for p, w in zip(self.pulled, parts, strict=True)]
-        moving = [(p, w) for p, w in moving if p.requires_grad]
-        if not moving:  # the outputs do not depend on it
-            return torch.zeros_like(self.outputs)
-        along, weights = zip(*moving, strict=True)
-        flags = {"retain_graph": True, "materialize_grads": True}
-        (forth,) = torch.autograd.grad(along, self.dual, weights, **flags)
-        return forth.detach()
+        weights = [part.view_as(pulled) for part, pulled in zip(parts, self.pulled, strict=True)]
+        return weighted_gradient(self.pulled, [self.dual], weights).view_as(self.outputs).detach()
 
 
 class Jacobian(PathJacobian):

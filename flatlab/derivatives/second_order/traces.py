@@ -34,6 +34,8 @@ from flatlab.losses._base import Loss, NoClosedForm
 
 FEW = 1000
 """Parameters up to which one product for each of them is cheaper than it is worth estimating."""
+PROBES = 100
+"""Random signs, unless an accuracy is wanted."""
 BYTES = 2**26
 """Of the graphs of second derivatives held at a time, unless a batch size is given."""
 
@@ -76,24 +78,23 @@ def hessian_traces(
     targets: Tensor,
     loss: Loss,
     findings: Findings,
-    how: str = "auto",
-    probes: int = 100,
-    seed: int = 0,
-    size: int | None = None,
-    progress: bool = False,
-    step: float | None = None,
-    accuracy: float | None = None,
-    budget: int | None = None,
+    how: str,
+    accuracy: float | None,
+    *,
+    size: int | None,
+    step: float | None,
+    budget: int | None,
+    seed: int,
+    progress: bool,
 ) -> Traces:
     """Of the mean loss (the sum for a loss that is one) of a network in evaluation mode.
 
     findings: of `probe`, whose layers have traces.
     how: `exact`, `random`, or `auto`: exact where the network is piecewise linear or has few
         parameters.
-    probes: random signs, where it is not exact.
-    step: of differences of gradients in place of a second backward pass.
     accuracy: a relative standard error, until which signs are drawn: of outputs where the network
-        is piecewise linear, otherwise of parameters; None: as the options before say.
+        is piecewise linear, otherwise of parameters; None: as `how` says, of `PROBES` signs.
+    step: of differences of gradients in place of a second backward pass.
     budget: bytes for vectors and derivatives; None: the same on every machine.
     """
     with sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
@@ -107,10 +108,10 @@ def hessian_traces(
         parts = partial(_products, model, inputs, targets, loss, size, progress, step)
         if how == "exact" or (how == "auto" and count <= FEW and accuracy is None):
             sums = parts([partial(unit, count, k, like) for k in range(count)])
-            traces = TraceParts(sums.sum(0), sums[:0], count, "exact")
+            traces = TraceParts(sums.sum(0), sums[:0], "exact")
         elif accuracy is None:
-            sums = parts([partial(signs, count, seed, k, like) for k in range(probes)])
-            traces = TraceParts(torch.zeros_like(sums[0]), sums, probes, "hutchinson")
+            sums = parts([partial(signs, count, seed, k, like) for k in range(PROBES)])
+            traces = TraceParts(torch.zeros_like(sums[0]), sums, "hutchinson")
         else:
             held = (budget or HELD) // 2
             traces = random_trace(parts, like, count, accuracy, seed, held)
