@@ -39,23 +39,21 @@ LARGE = 1000
 """Outputs beyond which J J^T is there for one sample at a time, and nothing but J is computed."""
 ONLY_J = Wanted(parameters=False, layers=False)
 
-SAMPLE, LAYER = ("sample",), ("layer",)
+SAMPLE, LAYER, SECTION = ("sample",), ("layer",), "macdonald2023 Sec. 4"
 QUANTITIES = {
     "jacobian_norm": Quantity(
         "Jacobian norm, max over the samples of ||J||_2",
         "output/input",
-        "macdonald2023 Sec. 4",
+        SECTION,
         label="Jacobian norm",
     ),
     "softmax_jacobian_norm": Quantity(
         "Jacobian norm of the softmaxed network, max over the samples of ||P J||_2",
         "1/input",
-        "macdonald2023 Sec. 4",
+        SECTION,
         label="softmax Jacobian norm",
     ),
-    "softmax_jacobian_norm_per_sample": Quantity(
-        "||P J||_2", "1/input", "macdonald2023 Sec. 4", SAMPLE
-    ),
+    "softmax_jacobian_norm_per_sample": Quantity("||P J||_2", "1/input", SECTION, SAMPLE),
     "output_norm": Quantity(
         "Frobenius norm of the outputs of all samples", "output", "macdonald2023 App. C.1"
     ),
