@@ -184,11 +184,8 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     if "pac-bayes" in wanted:
         classes = _classes(samples, outputs, "pac-bayes")
         batches = list(zip(samples.inputs.split(size), classes.split(size), strict=True))
-        values |= (
-            _pac_bayes(model, batches, float(values["squared_norm"]), settings)
-            if finite
-            else dict.fromkeys(PAC_BAYES, math.nan)
-        )
+        squared, nothing = float(values["squared_norm"]), dict.fromkeys(PAC_BAYES, math.nan)
+        values |= _pac_bayes(model, batches, squared, settings) if finite else nothing
     notes = {"capacity_left_out": left_out}
     return Measured(values, {"layer": findings.layers}, notes, finite)
 
@@ -350,26 +347,23 @@ def noise_tolerance(
     theta = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
     device = next(iter(theta.values())).device
 
-    def accuracy(parameters: dict[str, Tensor]) -> float:
-        right = torch.zeros((), device=device)
-        for x, y in batches:
-            outputs = functional_call(model, parameters, (x.clone(),))
-            right += outputs.unflatten(1, (*y.shape[1:], -1)).argmax(-1).eq(y).sum()
-            forecast.tick()
-        return float(right / count)
-
-    def accuracy_with(deviation: float, draw: int) -> float:
+    def accuracy_with(deviation: float, draw: int = 0) -> float:
         generator = torch.Generator(device).manual_seed(1_000_003 * seed + draw)
         moved = {}
         for name, p in theta.items():
             noise = torch.randn(p.shape, generator=generator, dtype=torch.float32, device=device)
             moved[name] = noise.to(p).mul_(deviation).add_(p)
-        return accuracy(moved)
+        right = torch.zeros((), device=device)
+        for x, y in batches:
+            outputs = functional_call(model, moved, (x.clone(),))
+            right += outputs.unflatten(1, (*y.shape[1:], -1)).argmax(-1).eq(y).sum()
+            forecast.tick()
+        return float(right / count)
 
     count = sum(int((classes >= 0).sum()) for _, classes in batches)
     low, high = 0.0, LARGEST
     with ProgressBar("noise tolerance", (1 + STEPS * DRAWS) * len(batches), progress) as forecast:
-        without_noise = accuracy(theta)
+        without_noise = accuracy_with(0.0)
         for _ in range(STEPS):
             sigma = (low + high) / 2
             mean = sum(accuracy_with(sigma, draw) for draw in range(DRAWS)) / DRAWS
