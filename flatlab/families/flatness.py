@@ -143,7 +143,8 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     if not chosen and "traces" not in options.flatness:
         why = "is called as a module and sees one vector per sample; flatness=[traces] needs none"
         raise MeasureError(f"relative flatness needs a linear layer that {why}")
-    features = inputs_of_layers(model, samples.inputs, chosen, BATCH)
+    with torch.no_grad():
+        features = inputs_of_layers(model, samples.inputs, chosen, BATCH)
     scales = {name: _deviation(of_layer) for name, of_layer in features.items()}
     of_layers: dict[str, Mapping[str, Any]] = {
         "features": {name: of_layer.shape[1] for name, of_layer in features.items()},

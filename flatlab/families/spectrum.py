@@ -224,12 +224,12 @@ def _of_pairs(pairs: Eigenpairs, largest: int, options: Options) -> dict[str, np
 def _of_density(product: Product, like: Tensor, settings: Settings) -> dict[str, np.ndarray]:
     options: Options = settings.options
     probes = options.density_probes
-    found = quadrature(product, like, probes, options.density_steps, settings.seed)
-    low, high = found.nodes.min(), found.nodes.max()
+    nodes, weights = quadrature(product, like, probes, options.density_steps, settings.seed)
+    low, high = nodes.min(), nodes.max()
     width = options.density_width * (high - low or abs(high) or 1.0)
     at = np.linspace(low - 5 * width, high + 5 * width, options.density_points)
-    mean, error = density(found, at, width)
-    traces = like.numel() * (found.nodes * found.weights).sum(1)
+    mean, error = density(nodes, weights, at, width)
+    traces = like.numel() * (nodes * weights).sum(1)
     trace_error = traces.std(ddof=1) / probes**0.5 if probes > 1 else np.nan
     return {
         "density_at": at,

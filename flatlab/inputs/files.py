@@ -16,7 +16,7 @@ from flatlab.data._dataset import DataError, load
 from flatlab.data._folders import ARCHIVES
 from flatlab.data._pictures import pictures
 from flatlab.data._tensors import _moments, prepare
-from flatlab.inputs.adapted import by_name
+from flatlab.inputs.adapted import by_name, in_form
 from flatlab.inputs.batches import collected, tensor_of
 from flatlab.measuring.quantity import SampleSet
 
@@ -99,9 +99,8 @@ def _scaled(there: Mapping[str, Any], where: str, scaling: str) -> tuple[dict[st
     found = {}
     for part, (inputs, targets) in there.items():
         seen = {name: _seen(x, name, moments.get(name)) for name, x in by_name(inputs).items()}
-        whole = seen if isinstance(inputs, dict) else tuple(seen.values())
         y = None if targets is None else tensor_of(targets, f"{where}: {part}: targets")
-        found[part] = SampleSet(whole if isinstance(inputs, dict | tuple) else whole[0], y)
+        found[part] = SampleSet(in_form(inputs, seen), y)
     return found, scaling if moments else ""
 
 

@@ -38,7 +38,6 @@ def inputs_read(modules: Mapping[str, nn.Module]) -> Iterator[dict[str, list[Ten
         yield read
 
 
-@torch.no_grad()
 def inputs_of_layers(
     model: nn.Module, inputs: Tensor, names: Iterable[str], size: int
 ) -> dict[str, Tensor]:
@@ -50,7 +49,7 @@ def inputs_of_layers(
     for chunk in inputs.split(size):
         with inputs_read(modules) as read:
             run(model, chunk)
-        rows = ([x.reshape(len(chunk), -1) for x in uses] for uses in read.values())
+        rows = ([x.detach().reshape(len(chunk), -1) for x in uses] for uses in read.values())
         parts.append([torch.cat(of_uses, 1) for of_uses in rows])
     return dict(zip(modules, map(torch.cat, zip(*parts, strict=True)), strict=True))
 

@@ -70,7 +70,6 @@ def gauss_newton_product(
 
     The arguments are those of `hessian_product`; with a step, J v is a difference of outputs.
     """
-
     return _product_through(lambda f, x, y: run(f, x), loss.curved, model, batches, loss, step)
 
 
