@@ -105,8 +105,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
 
     >>> import torch, flatlab
     >>> network = torch.nn.Linear(2, 2, bias=False).double()
-    >>> network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
-    <All keys matched successfully>
+    >>> _ = network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
     >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
     >>> report = flatlab.measure(network, x, families="jacobian")
     >>> report["jacobian_norm"].item(), round(report["output_norm"].item() ** 2, 6)
@@ -171,9 +170,9 @@ def _norms(
     if accuracy_of(settings.options.accuracy, findings, inputs, budget) is None:
         return _exact_norms(model, inputs, settings, size)
     by_position = nn.Unflatten(1, (-1, settings.loss.classes or findings.outputs))
-    softmaxed = nn.Sequential(model, by_position, nn.Softmax(2), nn.Flatten())
+    with_softmax = nn.Sequential(model, by_position, nn.Softmax(2), nn.Flatten())
     both = []
-    for network in (model, softmaxed):  # d softmax(f)/dx = P J
+    for network in (model, with_softmax):  # d softmax(f)/dx = P J
         fitting = size or samples_at_a_time(network, inputs, budget)
         how: dict[str, Any] = {"layers": [], "residual": RESIDUAL, "size": fitting}
         steps = 20 * -(-len(inputs) // fitting)
@@ -183,7 +182,8 @@ def _norms(
     with torch.no_grad():
         outputs = torch.cat([run(model, batch) for batch in inputs.split(fitting)])
     residual = torch.stack([norms.residuals.max() for norms in both]).max()
-    return JacobianNorms(outputs, *(norms.values[:, 0] for norms in both), findings, residual)
+    plain, softmaxed = (norms.values[:, 0] for norms in both)
+    return JacobianNorms(outputs, plain, softmaxed, findings, residual)
 
 
 def _exact_norms(

@@ -145,7 +145,10 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     values = {
         name: np.array(rows).reshape(*shape, *rows[0].shape) for name, rows in results.items()
     }
-    return Measured(values, _coordinates(list(blocks), options))
+    coordinates = {"block": [*blocks], "matrix": [*map(str, options.matrices)]}
+    for dim, count in (("rank", options.largest), ("rank_from_below", options.smallest)):
+        coordinates[dim] = [str(n + 1) for n in range(count)]
+    return Measured(values, coordinates)
 
 
 def _blocks(model: nn.Module, options: Options) -> dict[str, str | list[str] | None]:
@@ -238,13 +241,4 @@ def _of_density(product: Product, like: Tensor, settings: Settings) -> dict[str,
         "density_width": np.array(width),
         "spectral_trace": np.array(traces.mean()),
         "spectral_trace_error": np.array(trace_error),
-    }
-
-
-def _coordinates(blocks: list[str], options: Options) -> dict[str, list[str]]:
-    return {
-        "block": blocks,
-        "matrix": list(options.matrices),
-        "rank": [str(n + 1) for n in range(options.largest)],
-        "rank_from_below": [str(n + 1) for n in range(options.smallest)],
     }

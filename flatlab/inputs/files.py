@@ -1,12 +1,13 @@
 """Samples for networks that were trained elsewhere: from files, folders and functions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from flatlab.core.registry import keys_of
 from flatlab.core.store import load_dataset
@@ -75,14 +76,10 @@ def _from_function(name: str, study: str) -> dict[str, Any]:
     arrays = all(isinstance(part, Tensor | np.ndarray) for part in several)
     if isinstance(result, Mapping) or (arrays and len(several) in (2, 4)):
         return parts_of(named_arrays(result), name)
-    if len(several) > 2 or not all(hasattr(part, "__iter__") or _indexed(part) for part in several):
+    if len(several) > 2 or not all(isinstance(part, Iterable | Dataset) for part in several):
         raise DataError(f"--data {name} returned {type(result).__name__}; it must return {FORMS}")
     loaders = zip(("train", "test"), several, strict=False)
     return {part: collected(loader, None, None) for part, loader in loaders}
-
-
-def _indexed(part: Any) -> bool:
-    return hasattr(part, "__getitem__") and hasattr(part, "__len__")
 
 
 def _scaled(there: Mapping[str, Any], where: str, scaling: str) -> tuple[dict[str, SampleSet], str]:
