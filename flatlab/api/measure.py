@@ -115,12 +115,11 @@ def measure(
     """
     how, names, chosen, chosen_loss = _checked(families, loss, arguments)
     tokens = names == [ALL] or all(_takes_tokens(name, model) for name in names)
-    fixed = {"batch_size": how.batch_size, "seed": how.seed, "initial": initial}
-    fixed |= {"found": {}, "progress": progress}
     with preserving_state(model, inputs):
         ready = made_ready(model, inputs, targets, chosen_loss, how, tokens)
         budget = how.memory or available(next(ready.model.parameters()).device) // 4
-        fixed["budget"] = budget
+        fixed: dict[str, Any] = {"batch_size": how.batch_size, "seed": how.seed, "budget": budget}
+        fixed |= {"initial": initial, "found": {}, "progress": progress}
         known = {} if starts is None else starts
         with only(ready.model, how.parameters):
             if starts is not None:

@@ -83,9 +83,8 @@ class Layout:
         """Positional and named arguments of a network from the packed tensor."""
         parts: dict[Any, Tensor] = {}
         for (name, kind), part in zip(self.types.items(), self._split(x), strict=True):
-            if part.is_floating_point() and not kind.is_floating_point:
-                part = part.round().to(kind)
-            parts[name] = part if part.is_floating_point() else part.to(kind)
+            real = part.is_floating_point() and kind.is_floating_point
+            parts[name] = part if real else part.round().to(kind)
         if self.beside:
             which = x[:, x.shape[1] - self.positions - 1].detach().round().long()
             parts |= {name: part[which] for name, part in self.beside.items()}

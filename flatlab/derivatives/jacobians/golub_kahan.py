@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import pad
 
 from flatlab.core.errors import MeasureError
 from flatlab.derivatives.per_sample.hooks import pulled_back
@@ -217,12 +218,8 @@ def _largest(diagonal: Tensor, below: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def _bidiagonal(diagonal: Tensor, below: Tensor) -> Tensor:
     """(samples, k + 1, k)."""
-    size, samples = diagonal.shape
-    matrix = diagonal.new_zeros(samples, size + 1, size)
-    place = torch.arange(size)
-    matrix[:, place, place] = diagonal.mT
-    matrix[:, place + 1, place] = below.mT
-    return matrix
+    square, beside = (each.mT.diag_embed() for each in (diagonal, below))
+    return pad(square, (0, 0, 0, 1)) + pad(beside, (0, 0, 1, 0))
 
 
 def secant_slopes(

@@ -39,28 +39,23 @@ def hessian_product(
     """
     theta, samples = trainable(model), sum(len(inputs) for inputs, _ in batches)
 
-    def gradient(inputs: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
-        part = loss.values(run(model, inputs), targets).sum() * loss.share(1, samples)
-        return torch.autograd.grad(part, theta, create_graph=True, materialize_grads=True)
+    def gradient(
+        network: nn.Module, inputs: Tensor, targets: Tensor, twice: bool = True
+    ) -> tuple[Tensor, ...]:
+        part = loss.values(run(network, inputs), targets).sum() * loss.share(1, samples)
+        moving = trainable(network)
+        return torch.autograd.grad(part, moving, create_graph=twice, materialize_grads=True)
 
     def product(kept: tuple[Tensor, ...], vector: Tensor) -> Tensor:
         return weighted_gradient(kept, theta, _split(vector, theta))
 
     def by_differences(copied: nn.Module, parts: Batches, along: Along) -> Tensor:
-        moving = trainable(copied)
-
-        def total() -> Tensor:
-            sums = torch.zeros_like(flat(moving))
-            for inputs, targets in parts:
-                part = loss.values(run(copied, inputs), targets).sum() * loss.share(1, samples)
-                sums += flat(torch.autograd.grad(part, moving, materialize_grads=True))
-            return sums
-
-        return along(total)
+        zero = torch.zeros_like(flat(trainable(copied)))
+        return along(lambda: sum((flat(gradient(copied, *part, False)) for part in parts), zero))
 
     if step is not None:
         return _of_differences(model, batches, step, by_differences)
-    return _summed(gradient, product, batches)
+    return _summed(partial(gradient, model), product, batches)
 
 
 def gauss_newton_product(
