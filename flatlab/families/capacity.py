@@ -143,17 +143,14 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     >>> report["margin"].item()  # the 10th percentile of 5 and 4
     4.1
     """
-    options: Options = settings.options
-    wanted = options.capacity
-    findings = settings.findings(model, samples.inputs)
+    wanted, inputs = settings.options.capacity, samples.inputs
+    findings = settings.findings(model, inputs)
     if not findings.layers:
         raise MeasureError(
             "capacity needs linear or convolution layers, and this network calls none as a module"
         )
-    fitting = max(1, BYTES // (findings.numbers * samples.inputs.element_size()))
-    size = settings.batch_size or fitting
-    parts = [run(model, chunk).detach().double() for chunk in samples.inputs.split(size)]
-    outputs = torch.cat(parts)
+    size = settings.batch_size or max(1, BYTES // (findings.numbers * inputs.element_size()))
+    outputs = torch.cat([run(model, chunk).detach().double() for chunk in inputs.split(size)])
     left_out = []
     values = {"output_norm": torch.linalg.vector_norm(outputs)}
     values |= weight_norms(model, findings.layers, settings.norms)
@@ -167,10 +164,10 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     else:
         left_out.append("distances: there are no initial weights")
     if "path-norm" in wanted:
-        if reason := _against_paths(model, samples.inputs):
+        if reason := _against_paths(model, inputs):
             left_out.append(f"path_norm: {reason}")
         else:
-            values["path_norm"] = path_norm(model, tuple(samples.inputs.shape[1:]))
+            values["path_norm"] = path_norm(model, tuple(inputs.shape[1:]))
     if "fisher-rao" in wanted:
         targets = samples.targets_for(findings.outputs, settings.loss).double()
         values["fisher_rao"] = len(findings.layers) * fisher_rao(outputs, targets, settings.loss)
@@ -182,7 +179,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     finite = findings.finite and is_finite(outputs)
     if "pac-bayes" in wanted:
         classes = _classes(samples, outputs, "pac-bayes")
-        batches = list(zip(samples.inputs.split(size), classes.split(size), strict=True))
+        batches = list(zip(inputs.split(size), classes.split(size), strict=True))
         squared, nothing = float(values["squared_norm"]), dict.fromkeys(PAC_BAYES, math.nan)
         values |= _pac_bayes(model, batches, squared, settings) if finite else nothing
     notes = {"capacity_left_out": left_out}

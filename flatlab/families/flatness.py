@@ -165,9 +165,9 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
         how: dict[str, Any] = {"size": settings.batch_size, "step": settings.difference_step}
         how |= {"budget": settings.budget, "seed": settings.seed, "progress": settings.progress}
         traced = hessian_traces(*given, **how)
-        for end, part in (("", traced.values), ("_error", traced.errors)):
+        for end, part in zip(("", "_error"), traced.estimates(), strict=True):
             values |= {f"hessian_trace{end}": part[0], f"hessian_trace_per_layer{end}": part[1:]}
-        notes |= {"hessian_probes": traced.probes, "hessian_traces_by": traced.way}
+        notes |= {"hessian_probes": len(traced.draws), "hessian_traces_by": traced.way}
     return Measured(values, {"layer": findings.layers}, notes)
 
 

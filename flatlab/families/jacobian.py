@@ -192,18 +192,12 @@ def _exact_norms(
     """From J itself; sample by sample where J J^T is large."""
     with torch.no_grad():
         large = run(model, inputs[:1]).shape[1] > LARGE
+    how: dict[str, Any] = {"batch_size": size, "budget": settings.budget, "adaptive": False}
+    how |= {"wanted": ONLY_J if large else EVERYTHING, "progress": settings.progress}
+    how["findings"] = None if large else settings.findings(model, inputs)
     parts = []
     for batch in inputs.split(1) if large else [inputs]:
-        exact = derivatives(
-            model,
-            batch,
-            adaptive=False,
-            batch_size=size,
-            wanted=ONLY_J if large else EVERYTHING,
-            budget=settings.budget,
-            progress=settings.progress,
-            findings=None if large else settings.findings(model, inputs),
-        )
+        exact = derivatives(model, batch, **how)
         with torch.no_grad():
             softmaxed = softmax_norms(exact.outputs, exact.gram, settings.loss.classes)
         parts.append((exact.outputs, exact.singular[:, 0], softmaxed))

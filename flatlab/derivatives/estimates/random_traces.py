@@ -41,16 +41,22 @@ class Parts(Protocol):
 
 @dataclass(frozen=True)
 class TraceParts:
-    """The trace is the sum of `exact` plus the mean of the `draws`.
+    """Traces of parts of a matrix, each the sum of `exact` and the mean of the `draws`.
 
     exact: by part, (parts,), float64.
     draws: by part, (signs, parts), float64; no rows if all is exact.
-    way: `hutchinson`, `hutch++` or `exact`.
+    way: `exact`, `hutchinson`, `hutch++`, or `outputs`: signs of outputs.
     """
 
     exact: Tensor
     draws: Tensor
     way: str
+
+    def estimates(self) -> tuple[Tensor, Tensor]:
+        """The traces of the parts and their standard errors, 0 where they are exact."""
+        if not len(self.draws):
+            return self.exact, torch.zeros_like(self.exact)
+        return self.exact + self.draws.mean(0), self.draws.std(0) / len(self.draws) ** 0.5
 
     def relative_error(self) -> float:
         """The standard error of the trace over its size."""

@@ -29,24 +29,21 @@ SETTLED = 1e-6
 """Relative changes of a value that may be rounding."""
 
 
+@dataclass
 class PathJacobian:
     """J of each sample in what lies at some edges of a graph, as two linear maps.
+
+    outputs: (samples, N).  edges: whose derivatives J has.  pulled: J^T dual at them.
 
     J v is the derivative of the linear map u -> J^T u: a second backward pass, which more
     operations support than a forward derivative, and which does not evaluate f again.
     """
 
-    def __init__(
-        self,
-        outputs: Tensor,
-        edges: Sequence[Any],
-        dual: Tensor,
-        pulled: Sequence[Tensor],
-        tick: Callable[[], None] = lambda: None,
-    ) -> None:
-        """outputs: (samples, N).  edges: whose derivatives J has.  pulled: J^T dual at them."""
-        self.outputs, self.edges, self.dual, self.pulled = outputs, edges, dual, pulled
-        self.tick = tick
+    outputs: Tensor
+    edges: Sequence[Any]
+    dual: Tensor
+    pulled: Sequence[Tensor]
+    tick: Callable[[], None] = lambda: None
 
     def transposed_times(self, u: Tensor) -> Tensor:
         """J^T u: (samples, N) -> (samples, M)."""

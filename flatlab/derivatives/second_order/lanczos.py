@@ -153,9 +153,7 @@ class Space:
         self.pending, self.coupling = self.pending[:-1], self.coupling[:-1]
         size = self.size
         if size == len(self.basis):
-            larger = self.basis.new_empty(2 * size, len(vector))
-            larger[:size] = self.basis
-            self.basis = larger
+            self.basis = torch.cat([self.basis, torch.empty_like(self.basis)])
         self.basis[size] = vector
         self.projection = np.block([[self.projection, row[:, None]], [row[None], np.zeros((1, 1))]])
         image = self.product(vector)
@@ -325,12 +323,11 @@ def quadrature(
             if not space.expand():
                 nodes[probe] = np.nan
                 break
-        if np.isnan(nodes[probe]).any():
-            continue
-        values, coordinates, _ = space.ritz()
-        nodes[probe] = values[-1]
-        nodes[probe, : len(values)] = values
-        weights[probe, : len(values)] = coordinates[0] ** 2
+        else:
+            values, coordinates, _ = space.ritz()
+            nodes[probe] = values[-1]
+            nodes[probe, : len(values)] = values
+            weights[probe, : len(values)] = coordinates[0] ** 2
     return nodes, weights
 
 

@@ -8,8 +8,8 @@ products with random signs.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -38,22 +38,6 @@ PROBES = 100
 """Random signs, unless an accuracy is wanted."""
 BYTES = 2**26
 """Of the graphs of second derivatives held at a time, unless a batch size is given."""
-
-
-@dataclass(frozen=True)
-class Traces:
-    """Traces in all trainable parameters, and in the weights of each layer: (1 + layers).
-
-    values: NaN for a layer that is frozen.
-    errors: standard errors, 0 where the traces are exact.
-    probes: random signs whose mean was taken, 0 where the traces are exact.
-    way: `exact`, `hutchinson`, `hutch++`, or `outputs`: signs of outputs.
-    """
-
-    values: Tensor
-    errors: Tensor
-    probes: int
-    way: str
 
 
 class Curved(nn.Module):
@@ -86,8 +70,11 @@ def hessian_traces(
     budget: int | None,
     seed: int,
     progress: bool,
-) -> Traces:
+) -> TraceParts:
     """Of the mean loss (the sum for a loss that is one) of a network in evaluation mode.
+
+    In all trainable parameters, and in the weights of each layer: (1 + layers), NaN for a layer
+    that is frozen.
 
     findings: of `probe`, whose layers have traces.
     how: `exact`, `random`, or `auto`: exact where the network is piecewise linear or has few
@@ -120,7 +107,7 @@ def hessian_traces(
 
 def _of_layers(
     model: nn.Module, layers: Sequence[str], theta: Sequence[nn.Parameter], traces: TraceParts
-) -> Traces:
+) -> TraceParts:
     """The traces of all parameters and of the weights of layers.  traces: by parameter."""
     places = {id(parameter): place for place, parameter in enumerate(theta)}
     layer_places = [places.get(id(model.get_submodule(name).weight)) for name in layers]
@@ -130,12 +117,7 @@ def _of_layers(
         of_layers = (missing if place is None else rows[:, place] for place in layer_places)
         return torch.stack([rows.sum(1), *of_layers], 1)
 
-    exact, draws = table(traces.exact[None])[0], table(traces.draws)
-    if not len(draws):
-        return Traces(exact, torch.zeros_like(exact), 0, traces.way)
-    values = draws.mean(0) + (exact if traces.way == "hutch++" else 0.0)
-    errors = draws.std(0) / len(draws) ** 0.5
-    return Traces(values, errors, len(draws), traces.way)
+    return TraceParts(table(traces.exact[None])[0], table(traces.draws), traces.way)
 
 
 def _has_closed_form(loss: Loss, targets: Tensor, outputs: int) -> bool:
@@ -156,7 +138,7 @@ def _gauss_newton(
     size: int | None,
     accuracy: float | None,
     seed: int,
-) -> Traces:
+) -> TraceParts:
     curved = Curved(model, loss)
     names = [".".join(filter(None, ["model", name])) for name in layers]
     if accuracy is not None:
@@ -168,7 +150,7 @@ def _gauss_newton(
     for place, name in enumerate(names, start=1):
         if f"{name}.weight" in exact.findings.frozen:
             values[place] = torch.nan
-    return Traces(values, torch.zeros_like(values), 0, "exact")
+    return TraceParts(values, values[None][:0], "exact")
 
 
 def _along_outputs(
@@ -178,20 +160,12 @@ def _along_outputs(
     size: int | None,
     accuracy: float,
     seed: int,
-) -> Traces:
+) -> TraceParts:
     """The trace of J^T C C^T J, from derivatives along random signs of C^T f."""
     findings = checked_findings(curved, inputs[:2], probe(curved, inputs))
-    squares = drawn(
-        curved,
-        inputs,
-        findings,
-        accuracy,
-        of=["sharpness"],
-        adaptive=False,
-        size=size or samples_of_directions(findings, inputs, HELD),
-        seed=seed,
-        progress=False,
-    ).squares
+    how: dict[str, Any] = {"of": ["sharpness"], "adaptive": False, "seed": seed, "progress": False}
+    how["size"] = size or samples_of_directions(findings, inputs, HELD)
+    squares = drawn(curved, inputs, findings, accuracy, **how).squares
     share = curved.loss.share(1, len(inputs))
     missing = torch.full_like(squares["", "sharpness"], torch.nan)
     parts = [squares["", "sharpness"]]
@@ -199,8 +173,7 @@ def _along_outputs(
         frozen = f"{name}.weight" in findings.frozen
         parts.append(missing if frozen else squares.get((name, "weight2"), missing))
     table = share * torch.stack([part.sum(2).flatten() for part in parts], 1)
-    errors = table.std(0) / len(table) ** 0.5
-    return Traces(table.mean(0), errors, len(table), "outputs")
+    return TraceParts(torch.zeros_like(table[0]), table, "outputs")
 
 
 def _products(

@@ -124,10 +124,11 @@ def bounds_of(
     tolerance = 1 + (1e-6 if inputs.dtype == torch.float64 else 1e-4)
     cut = torch.tensor(readout.cuts, device=squares.device)
     bound = (slope[:, None] / smallest).masked_fill(smallest == 0, torch.inf)
+    rows = bound.sort(0).values  # whose median may be infinite
     surely = (squares - 3 * errors).clamp(min=0).sqrt()
     values = {
         "representation_bound_per_sample": bound,
-        "representation_bound": _medians(bound),
+        "representation_bound": (rows[(len(rows) - 1) // 2] + rows[len(rows) // 2]) / 2,
         "representation_bound_infinite": bound.isinf().double().sum(0),
         "representation_violations": (surely > bound * tolerance).double().sum(0),
     }
@@ -176,13 +177,6 @@ def inverse(head: nn.Linear) -> Tensor:
     weight = head.weight.detach()
     rounding = max(weight.shape) * torch.finfo(weight.dtype).eps
     return torch.linalg.pinv(weight.double(), rtol=rounding)
-
-
-def _medians(bounds: Tensor) -> Tensor:
-    """Over the samples, infinite bounds included: (samples, layers) -> (layers,)."""
-    rows = bounds.sort(0).values
-    middle = len(rows) // 2
-    return rows[middle] if len(rows) % 2 else (rows[middle - 1] + rows[middle]) / 2
 
 
 def _times(factor: Tensor, root: Tensor) -> Tensor:

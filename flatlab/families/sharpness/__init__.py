@@ -161,9 +161,8 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     size = options.sharpness_batch or len(targets)
     inputs, logits = laid_out(model, samples.inputs), _logits(settings.loss.classes)
     batches = list(zip(inputs.split(size), targets.split(size), strict=True))
-    at_a_time = settings.batch_size or fitting(
-        lambda: run(model, inputs[:1]), settings.budget, len(inputs)
-    )
+    one = partial(run, model, inputs[:1])
+    at_a_time = settings.batch_size or fitting(one, settings.budget, len(inputs))
     what = f"{len(measured)} sharpnesses on {len(targets)} samples"
     with ProgressBar(what, len(batches) * steps, settings.progress) as bar:
         for x, y in batches:
