@@ -13,11 +13,11 @@ import xarray as xr
 from matplotlib.figure import Figure
 from PIL import Image
 
-from flatlab.core.schema import PlanError
 from flatlab.lab import plan
 from flatlab.lab.figures import matrix, render
 from flatlab.lab.figures import render as plotting
 from flatlab.lab.figures.render import frame_of
+from tests.synthetic import tables
 from tests.synthetic.curves import declared
 
 mpl.use("Agg")
@@ -27,36 +27,24 @@ SETTINGS = plan.Matrix(
 ).resolved()
 SETTINGS |= {"cited": "Chen et al. (2026), Figure H8", "publication": True}
 ABOUT = {
-    "scale": "demo",
-    "experiment": "mlp-grid",
-    "name": "mlp-grid",
     "extent": "29 mlp (width 64) networks on digits; 1 left out (diverged or did not fit)",
     "network": "mlp (width 64)",
     "data": "digits",
     "length": "12,000 iterations",
     "stands_in_for": "mlp on fashion-mnist",
     "evidence": "stand-in",
-    "left_out": 0,
-    "hyperparameters": ["lr", "batch_size"],
 }
 
 
-def table(names):
-    generator = np.random.default_rng(0)
-    shape = ("run", "checkpoint", "samples")
-    coordinates = {
-        "run": [f"r{n}" for n in range(30)],
-        "setting": ("run", np.repeat(["a", "b", "c"], 10)),
-        "lr": ("run", np.repeat([0.05, 0.1, 0.1], 10)),
-        "batch_size": ("run", np.repeat([20, 20, 8], 10)),
-        "seed": ("run", np.tile(np.arange(10), 3)),
-        "diverged": ("run", np.arange(30) == 4),
-        "samples": ["train"],
-    }
-    common = generator.normal(size=(30, 1, 1))
-    variables = {n: (shape, common + generator.normal(size=(30, 1, 1))) for n in names}
-    variables["train_loss"] = (shape[:2], generator.uniform(0.001, 0.009, size=(30, 1)))
-    return xr.Dataset(variables, coords=coordinates, attrs=ABOUT)
+def table():
+    """Three settings of ten networks, of which the fifth diverged."""
+    generator, rates, sizes = np.random.default_rng(0), (0.05, 0.1, 0.1), (20, 20, 8)
+    settings = [{"lr": lr, "batch_size": size} for lr, size in zip(rates, sizes, strict=True)]
+    common = generator.normal(size=30)
+    rules = dict.fromkeys(NAMES, lambda c: common + generator.normal(size=30))
+    rules["train_loss"] = lambda c: generator.uniform(0.001, 0.009, size=30)
+    made = tables.table("mlp-grid", settings, rules, seeds=10, **ABOUT)
+    return made.assign_coords(diverged=("run", np.arange(30) == 4))
 
 
 def framed(runs, **options):
@@ -65,7 +53,7 @@ def framed(runs, **options):
 
 @pytest.fixture(scope="module")
 def frame():
-    return framed(table(NAMES))
+    return framed(table())
 
 
 def drawn(frame):
@@ -76,6 +64,8 @@ def drawn(frame):
 
 def test_the_points_drawn_are_the_rows_of_the_csv(frame):
     runs = frame[frame["row"] == "run"]
+    assert len(runs) == 29
+    assert "mlp-grid-4" not in set(frame["name"])  # which diverged
     axes = np.reshape(drawn(frame).axes[:9], (3, 3))
     for i, y in enumerate(NAMES):
         for j, x in enumerate(NAMES):
@@ -104,11 +94,6 @@ def test_each_panel_shows_the_correlation_and_interval_of_the_csv(frame):
                 assert text == ""
 
 
-def test_diverged_runs_are_not_drawn(frame):
-    assert "r4" not in set(frame["name"])
-    assert (frame["row"] == "run").sum() == 29
-
-
 def test_settings_are_told_apart_in_words_by_colour_and_by_marker(frame):
     legend = drawn(frame).legends[0]
     assert [t.get_text() for t in legend.get_texts()] == [
@@ -120,7 +105,7 @@ def test_settings_are_told_apart_in_words_by_colour_and_by_marker(frame):
 
 
 def test_a_selection_of_seeds_has_correlations_of_its_own():
-    runs = table(NAMES)
+    runs = table()
     few = framed(runs, seeds=[0, 1, 2, 3])
     points = few[few["row"] == "run"]
     assert len(points) == 12  # seed 4 of the first setting is the one that diverged
@@ -131,14 +116,14 @@ def test_a_selection_of_seeds_has_correlations_of_its_own():
 @pytest.mark.parametrize("width", [3, 6, 10, 13])
 def test_the_legend_stays_inside_the_figure(width):
     fig = Figure(figsize=(width, 8), layout="constrained")
-    runs = table(NAMES)
+    runs = table()
     matrix.draw(fig, framed(runs), SETTINGS)
     fig.draw_without_rendering()
     assert fig.legends[0].get_window_extent().x1 <= fig.bbox.x1
 
 
 def test_an_undefined_correlation_and_a_value_that_is_not_finite_do_not_stop_the_drawing():
-    runs = table(NAMES)
+    runs = table()
     runs["nmls"][0] = np.inf
     runs["root_sharpness"] = runs["root_sharpness"] * 0 + 3
     fig = drawn(framed(runs))
@@ -147,7 +132,7 @@ def test_an_undefined_correlation_and_a_value_that_is_not_finite_do_not_stop_the
 
 
 def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit():
-    runs = table(NAMES)
+    runs = table()
     given = SETTINGS, {"mlp-grid": runs}
     first, second = (plotting.make(*given) for _ in range(2))
     assert first == second
@@ -157,12 +142,12 @@ def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit():
 
 
 def test_a_figure_says_on_what_it_was_computed_and_what_it_stands_in_for():
-    text = plotting.about(table(NAMES))
+    text = plotting.about(table())
     assert text.startswith(
         "29 narrow perceptron networks on images of digits, 12,000 iterations each; 1 l"
     )
     assert text.endswith("they stand in for the paper's perceptron on Fashion-MNIST.")
-    own = plotting.about(table(NAMES).assign_attrs(stands_in_for="", evidence="own"))
+    own = plotting.about(table().assign_attrs(stands_in_for="", evidence="own"))
     assert own.endswith("; 1 left out (diverged or did not fit).")
 
 
@@ -181,7 +166,7 @@ def test_a_caption_counts_the_networks_that_are_shown():
             "diverged": ("run", np.isin(np.arange(12), [3, 8, 10])),
         },
         {
-            **ABOUT,
+            **table().attrs,
             **{"network": "mlp (width 64) and vgg", "stands_in_for": "mlp and vgg on cifar10"},
             **{"not_converged": 2, "hyperparameters": ["architecture"]},
         },
@@ -223,7 +208,7 @@ def test_a_caption_counts_the_networks_that_are_shown():
 def test_title_and_caption_name_every_table_scale_and_data_set_once(monkeypatch):
     monkeypatch.setattr(render, "FORMATS", ("svg",))
     data = {"mlp-grid": "digits", "vgg-grid": "photographs", "lenet-grid": "digits"}
-    runs = table(NAMES)
+    runs = table()
     shown = {
         key: runs.assign_attrs(experiment=key, name=key, data=data[key], length=f"so long {key}")
         for key in data
@@ -237,11 +222,6 @@ def test_title_and_caption_name_every_table_scale_and_data_set_once(monkeypatch)
     assert f"{settings['title']} (demo, images of digits and photographs)" in text
     for key in data:
         assert text.count(f"so long {key}") == 1
-
-
-def test_a_quantity_that_a_table_does_not_have_is_one_sentence():
-    with pytest.raises(PlanError, match=r"^mlp-grid has no nmsl; did you mean 'nmls'\?"):
-        framed(table(NAMES), quantities=["mls", "nmsl"])
 
 
 def test_a_palette_changes_no_colour_that_one_could_see():
