@@ -166,7 +166,10 @@ class TestCheckpoints:
         for number, step in enumerate(steps):
             if step == 0:
                 continue
-            [short] = train_packs(raw, [settings("mlp", mode=mode, iterations=step)])
+            short = only(raw, settings("mlp", mode=mode, iterations=step))
+            now, at_the_end = trained.curves.sel(iteration=step), short.curves.isel(iteration=-1)
+            for name, curve in at_the_end.items():
+                assert now[name].values == pytest.approx(curve.values, rel=1e-10), name
             for name, array in arrays.items():
                 assert array[:, number].tobytes() == short.weights[0][name][:, 0].tobytes(), name
         if not steps:

@@ -19,10 +19,10 @@ RULES = {
     "plain": {},
     "momentum and decay": {"momentum": 0.9, "weight_decay": 1e-3, "lr": 0.005},
     "steps": {"schedule": "step", "milestones": [0.3, 0.6], "decay": 0.2, "momentum": 0.5},
-    "cosine": {"schedule": "cosine", "lr": 0.05},
     "adam": {"optimizer": "adam", "lr": 0.002, "weight_decay": 1e-3},
-    "adam with rates of their own": {"optimizer": "adam", "lr": {"low": 0.0005, "high": 0.004}},
     "rmsprop": {"optimizer": "rmsprop", "lr": 0.001, "alpha": 0.9, "weight_decay": 1e-3},
+    "adam with rates of their own": {"optimizer": "adam", "lr": {"low": 0.0005, "high": 0.004}},
+    "cosine": {"schedule": "cosine", "lr": 0.05},
     "rmsprop with rates of their own": {
         "optimizer": "rmsprop",
         "alpha": 0.99,

@@ -32,11 +32,6 @@ def test_every_architecture_that_has_a_stacked_form_is_among_them():
     assert {name for name, *_ in NETWORKS.values()} == set(ARCHITECTURES)
 
 
-@pytest.mark.parametrize("network", ARCHITECTURES)
-def test_the_default_mode_of_an_architecture_is_a_fast_one(network):
-    assert literal("networks", network, "MODE") in ("batched", "graphs")
-
-
 @pytest.mark.first(6)
 @pytest.mark.parametrize(("network", "options", "shape"), NETWORKS.values(), ids=NETWORKS)
 def test_every_mode_trains_every_architecture_as_the_loop_does(network, options, shape):
