@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
@@ -84,9 +83,7 @@ def test_a_killed_job_goes_on_and_a_network_that_fails_is_recorded(with_files):
     lab, own = with_files, ("--config", "data_folder=own")
     process = lab.start("--cores", "1", TARGET, *own)
     places = [lab / f"results/demo/metrics/vision-zoo/adaptive/{part}.unfinished" for part in "01"]
-    while not (done := [path for place in places for path in place.glob("*.safetensors")]):
-        assert process.poll() is None, process.communicate()[0]
-        time.sleep(0.02)
+    done = lab.wait(process, lambda: [p for place in places for p in place.glob("*.safetensors")])
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     # What is measured already needs no weights any more: without them it would fail now.
