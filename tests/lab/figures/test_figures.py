@@ -9,7 +9,6 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -152,32 +151,25 @@ def test_a_figure_says_on_what_it_was_computed_and_what_it_stands_in_for():
 
 
 def test_a_caption_counts_the_networks_that_are_shown():
-    """Twelve of two architectures; the first six are followed, and two diverged."""
-    values = np.ones((12, 2))
-    values[6:, 0] = np.nan
-    runs = xr.Dataset(
-        {"mls": (("run", "checkpoint"), values)},
-        {
-            "run": [f"r{n}" for n in range(12)],
-            "checkpoint": [0, 9],
-            "seed": ("run", np.arange(12) // 2),
-            "architecture": ("run", ["mlp", "vgg"] * 6),
-            "ended": ("run", ["stopped"] * 8 + ["finished", "stopped", "finished", "stopped"]),
-            "diverged": ("run", np.isin(np.arange(12), [3, 8, 10])),
-        },
-        {
-            **table().attrs,
-            **{"network": "mlp (width 64) and vgg", "stands_in_for": "mlp and vgg on cifar10"},
-            **{"not_converged": 2, "hyperparameters": ["architecture"]},
-        },
-    )
+    """Six of two architectures each; three of each are followed, and two diverged."""
+    rules = {"mls": lambda c: np.where((c["seed"] < 3)[:, None] | (c["time"] == 1), 1.0, np.nan)}
+    about = {
+        **ABOUT,
+        "network": "mlp (width 64) and vgg",
+        "stands_in_for": "mlp and vgg on cifar10",
+    }
+    both = [{"architecture": name} for name in ("mlp", "vgg")]
+    runs = tables.table("mlp-grid", both, rules, seeds=6, steps=(0, 9), not_converged=2, **about)
+    diverged, slow = (np.isin(np.arange(12), places) for places in ([4, 5, 7], [4, 5]))
+    ended = np.where(slow, "finished", "stopped").astype(object)
+    runs = runs.assign_coords(diverged=("run", diverged), ended=("run", ended))
 
     def words(declared, publication=True):
         figure = {**declared.resolved(), "paper": "a2030", "key": "fig1", "cited": "A"}
         figure["publication"] = publication
         return plotting.caption(figure, {"mlp-grid": runs}).removeprefix("A caption. ")
 
-    about: dict[str, Any] = {"title": "a title", "caption": "A caption."}
+    titled: dict[str, Any] = {"title": "a title", "caption": "A caption."}
     data = "networks on images of digits, 12,000 iterations each"
     left_out = "1 left out (diverged or did not fit)"
     of_both, of_mlps = (
@@ -187,16 +179,16 @@ def test_a_caption_counts_the_networks_that_are_shown():
     whole = (
         f"9 narrow perceptron and VGG {data}; {left_out}; 2 left out (did not converge); {of_both}"
     )
-    assert words(plan.Matrix("mlp-grid", quantities=NAMES, **about)) == whole
-    of_two_seeds = plan.Matrix("mlp-grid", quantities=NAMES, seeds=(0, 4), **about)
+    assert words(plan.Matrix("mlp-grid", quantities=NAMES, **titled)) == whole
+    of_two_seeds = plan.Matrix("mlp-grid", quantities=NAMES, seeds=(0, 4), **titled)
     three = f"3 narrow perceptron and VGG {data}; 1 left out (did not converge); {of_both}"
     assert words(of_two_seeds) == three
-    curves = plan.Curves("mlp-grid", quantities=("mls",), **about)
+    curves = plan.Curves("mlp-grid", quantities=("mls",), **titled)
     assert words(curves) == f"5 narrow perceptron and VGG {data}; {left_out}; {of_both}"
     where = {"architecture": "mlp"}
     sweep = {"quantities": ("mls",), "along": {"lr": ("rate", "linear")}, "line": "seed"}
     mlps = f"4 narrow perceptron {data}; 2 left out (did not converge); {of_mlps}"
-    lines = plan.Sweep("mlp-grid", where=where, **sweep, **about)
+    lines = plan.Sweep("mlp-grid", where=where, **sweep, **titled)
     assert words(lines) == mlps
     of_a_study = words(lines, publication=False)
     assert of_a_study.endswith("they stand in for perceptron on CIFAR-10.")
