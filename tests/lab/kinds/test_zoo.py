@@ -58,26 +58,16 @@ def weights(tmp_path_factory):
     return folder
 
 
-def settings(**changes):
-    return {
-        "samples": 4,
-        "seed": 0,
-        "families": {"adaptive": FAST},
-        "jobs": 1,
-        "part": 0,
-        "from": "timm",
-        "networks": "folder",
-        "images": "imagenet",
-        "classes": 1000,
-        "size_at_most": 384,
-        "folder": "timm",
-        **changes,
-    }
+SETTINGS = {
+    **{"samples": 4, "seed": 0, "families": {"adaptive": FAST}, "jobs": 1, "part": 0},
+    **{"from": "timm", "networks": "folder", "folder": "timm", "size_at_most": 384},
+    **{"images": "imagenet", "classes": 1000},
+}
+"""Of networks whose weights come from elsewhere."""
 
 
-def measured(settings, folder, unfinished):
-    """The networks of a pack, whose weights come from elsewhere."""
-    return measuring.measure_networks(settings, None, folder, unfinished, "cpu")
+def measured(folder, unfinished):
+    return measuring.measure_networks(SETTINGS, None, folder, unfinished, "cpu")
 
 
 def left(tmp_path):
@@ -95,7 +85,7 @@ def imagenet(weights):
 def survey(imagenet, tmp_path_factory):
     """The table of the networks in the folder, and where it was made."""
     folder = tmp_path_factory.mktemp("survey")
-    return measured(settings(), imagenet, left(folder)), folder
+    return measured(imagenet, left(folder)), folder
 
 
 def test_failures_are_recorded_and_the_job_goes_on(survey):
@@ -135,10 +125,10 @@ def test_what_was_measured_is_not_measured_again(imagenet, survey, monkeypatch):
         return original(*arguments)
 
     monkeypatch.setattr(measuring, "measure_family", counted)
-    again = measured(settings(), imagenet, left(folder))
+    again = measured(imagenet, left(folder))
     assert not calls
     xr.testing.assert_identical(whole, again)
-    measured(settings(), imagenet, ResumeState(folder / "unfinished", {"other": 1}))
+    measured(imagenet, ResumeState(folder / "unfinished", {"other": 1}))
     assert calls == [1]
 
 
@@ -153,8 +143,8 @@ def test_an_interrupted_job_keeps_what_it_had(imagenet, tmp_path, monkeypatch):
 
     monkeypatch.setattr(networks, "load", second_stops)
     with pytest.raises(KeyboardInterrupt):
-        measured(settings(), imagenet, left(tmp_path))
-    measured(settings(), imagenet, left(tmp_path))
+        measured(imagenet, left(tmp_path))
+    measured(imagenet, left(tmp_path))
     assert calls == ["test_resnet", NAME, NAME, "test_vit2"]
 
 
