@@ -40,6 +40,7 @@ REFUSED = {
     "results/demo/figures/chen2026/figH9.pdf": (
         "unknown figure 'chen2026_figH9'; did you mean 'chen2026_figH8'?"
     ),
+    "results/demo/tables/mlp-gird.zarr.zip": "unknown experiment 'mlp-gird'; did you mean",
     PACK: "unknown pack 'lr0.05-b20-s0-2' of mlp-grid; did you mean 'lr0.05-b20-s0-1'?",
 }
 AT_ONCE = ("petzka2021_fig5", "chen2026_figH18", "chen2027", "--config scale=huge", PACK)
