@@ -13,7 +13,7 @@ from flatlab.lab.tables.selection import at_first_fit, end_of_training
 from flatlab.lab.train import TrainError, train_packs
 from flatlab.lab.train.modes import MODES
 from flatlab.networks import build
-from tests.lab.kinds.experiments import table_of
+from tests.lab.kinds.experiments import content_of, table_of
 from tests.lab.train.packs import GIVEN, images, interrupted, only, same, same_bytes, settings
 
 EPOCH, TOTAL, ERROR = 5, 62, 30.0
@@ -140,19 +140,9 @@ def test_data_without_labels_have_no_training_error():
         train_packs(raw, [pack])
 
 
-GRID = {
-    "kind": "grid",
-    "title": "Perceptrons",
+GRID = content_of("joint-mlp-grid") | {
+    **{"seeds": ["0-1"], "scales": {"demo": {}, "short": {}, "paper": {}}},
     "settings": [{"lr": 0.05, "batch_size": 32}, {"lr": 0.0001, "batch_size": 64}],
-    "seeds": ["0-1"],
-    "data": {
-        **{"set": "digits", "classes": "all", "scaling": "unit", "targets": "one-hot"},
-        "augmentation": "none",
-    },
-    "network": {
-        **{"name": "mlp", "width": 16, "depth": 2, "outputs": "classes", "activation": "relu"},
-        "initialization": "framework",
-    },
     "training": {
         **{"loss": "cross-entropy", "optimizer": "sgd", "momentum": 0.9, "schedule": "constant"},
         **{"minibatches": "reshuffled", "epochs": 4, "precision": "float32", "mode": "default"},
@@ -163,8 +153,10 @@ GRID = {
         "samples": {"train": {"split": "train", "size": 50, "seed": 0}},
         **{"precision": "float64", "diverged_below": None},
     },
-    "scales": {"demo": {}, "short": {}, "paper": {}},
 }
+del GRID["exclude"]
+GRID["data"] |= {"set": "digits", "scaling": "unit"}
+GRID["network"] |= {"width": 16, "depth": 2}
 WITH_UNTRAINED = {key: value for key, value in GRID["measure"].items() if key != "untrained"}
 
 

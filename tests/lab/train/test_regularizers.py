@@ -19,22 +19,18 @@ from tests.lab.train.packs import DATA, GIVEN, images, same, settings
 
 EXACT, STEPS = 1e-10, 15
 NARROW = {"widths": [4, "pool", 6, "pool"], "hidden": [8]}
+PLAIN, PRE = {"normalization": "none"}, {"order": "pre"}
+VIT = {"patch": 4, "width": 8, "depth": 2, "heads": 2, "head_width": 4, "mlp_width": 12}
 NETWORKS = {
     "mlp": ("mlp", {"width": 16}),
     "lenet5": ("lenet5", {}),
     "vgg": ("vgg", NARROW),
     "vgg with batch norm": ("vgg", {**NARROW, "normalization": "batch"}),
     "resnet": ("resnet", {}),
-    "resnet without batch norm": ("resnet", {"normalization": "none"}),
-    "preactivation resnet": ("resnet", {"order": "pre"}),
-    "preactivation resnet without batch norm": (
-        "resnet",
-        {"order": "pre", "normalization": "none"},
-    ),
-    "simple-vit": (
-        "simple-vit",
-        {"patch": 4, "width": 8, "depth": 2, "heads": 2, "head_width": 4, "mlp_width": 12},
-    ),
+    "resnet without batch norm": ("resnet", PLAIN),
+    "preactivation resnet": ("resnet", PRE),
+    "preactivation resnet without batch norm": ("resnet", {**PRE, **PLAIN}),
+    "simple-vit": ("simple-vit", VIT),
 }
 STRENGTHS = {"sam_radius": 0.1, "mixup_alpha": 0.5}
 BOTH = {"regularizer": "mixup+sam", **STRENGTHS}

@@ -6,11 +6,9 @@ modes/ asks whether each mode does what a plain loop does.
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from flatlab.data import DataError
 from flatlab.data._tensors import prepare
-from flatlab.lab.train import TrainError
 from flatlab.lab.train.initializations import draw
 from flatlab.networks import build, seeded
 from tests.lab.train.packs import only, same_bytes, settings
@@ -68,18 +66,6 @@ def test_a_batch_larger_than_the_data_is_refused(mode, stripes):
     message = refusal(DataError, train, stripes, batch_size=64, mode=mode)
     assert "training.batch_size is 64, the training set has 63 samples" in message
     train(stripes, batch_size=63, mode=mode, iterations=2)
-
-
-@pytest.mark.parametrize("layer", [lambda: nn.LayerNorm(8), lambda: nn.Softmax(1)])
-def test_a_layer_that_cannot_be_stacked_is_refused_by_name(layer, stripes, monkeypatch):
-    def seeded(network, inputs, outputs, seed):
-        return nn.Sequential(nn.Flatten(), nn.Linear(16, 8), layer(), nn.Linear(8, outputs))
-
-    monkeypatch.setattr("flatlab.lab.train.run.seeded", seeded)
-    message = refusal(TrainError, train, stripes, iterations=2)
-    assert f"2 ({type(layer()).__name__})" in message
-    assert "training.mode to loop" in message
-    train(stripes, iterations=2, mode="loop")
 
 
 @pytest.mark.parametrize("before", [False, True])

@@ -53,6 +53,8 @@ NOT_STACKABLE = {
     "batch norm without averages": nn.BatchNorm2d(2, track_running_stats=False),
     "batch norm with a cumulative average": nn.BatchNorm2d(2, momentum=None),
     "dropout": nn.Dropout(),
+    "layer norm": nn.LayerNorm(8),
+    "softmax": nn.Softmax(1),
     "linear layer on images": nn.Linear(4, 4),
 }
 
