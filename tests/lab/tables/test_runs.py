@@ -38,33 +38,25 @@ def part(family, lr, seeds, checkpoints=1):
     """A metric file whose values tell from which run and checkpoint they are."""
     runs = len(seeds)
     value = 1000 * lr + np.array(seeds)[:, None] + 0.001 * np.arange(checkpoints)
-    if family == "accuracy":
-        variables = {
-            "train_accuracy": (("run", "checkpoint"), np.full((runs, checkpoints), 100.0)),
-            "train_loss": (("run", "checkpoint"), 0.001 * value),
-        }
-    else:
-        variables = {
-            "mls": (("run", "checkpoint", "samples"), value[..., None]),
-            "sharpness": (("run", "checkpoint", "samples"), value[..., None] ** 2),
-            "weight_norm": (
-                ("run", "checkpoint", "samples", "layer"),
-                value[..., None, None] * np.array([1.0, 2.0]),
-            ),
-        }
+    of_runs, on_samples = ("run", "checkpoint"), ("run", "checkpoint", "samples")
     coordinates = {
         "run": store.as_strings([f"lr{lr}-s{seed}" for seed in seeds]),
         "setting": ("run", store.as_strings([f"lr{lr}"] * runs)),
-        "seed": ("run", seeds),
-        "lr": ("run", [lr] * runs),
+        **{"seed": ("run", seeds), "lr": ("run", [lr] * runs)},
         "checkpoint": np.arange(checkpoints) + 1,
     }
-    if family == "geometry":
-        coordinates |= {
-            "samples": store.as_strings(["train"]),
-            "layer": store.as_strings(["fc1", "fc2"]),
-        }
-    return xr.Dataset(variables, coords=coordinates)
+    if family == "accuracy":
+        accuracy = np.full((runs, checkpoints), 100.0)
+        losses = {"train_accuracy": (of_runs, accuracy), "train_loss": (of_runs, 0.001 * value)}
+        return xr.Dataset(losses, coordinates)
+    norms = value[..., None, None] * np.array([1.0, 2.0])
+    variables = {
+        "mls": (on_samples, value[..., None]),
+        "sharpness": (on_samples, value[..., None] ** 2),
+        "weight_norm": ((*on_samples, "layer"), norms),
+    }
+    names = {"samples": store.as_strings(["train"]), "layer": store.as_strings(["fc1", "fc2"])}
+    return xr.Dataset(variables, coordinates | names)
 
 
 def parts(checkpoints=1):
