@@ -29,7 +29,7 @@ def test_the_targets_are_all_the_papers_and_the_figures_and_build_what_they_need
 
 PACK = "results/demo/models/mlp-grid/lr0.05-b20-s0-2.safetensors"
 REFUSED = {
-    "macdonald2023_fig13": "fig13 is not part of this version; it needs CIFAR-100",
+    "petzka2021_fig5": "petzka2021_fig5 is not part of this version",
     "chen2026_figH18": "unknown target 'chen2026_figH18'; did you mean 'chen2026_figH8'?",
     "chen2027": "unknown target 'chen2027'; did you mean 'chen2026'?",
     "--config scale=huge": "scale: unknown value 'huge'; Known: demo, paper, short",
