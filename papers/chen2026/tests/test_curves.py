@@ -157,7 +157,7 @@ def test_a_part_that_fails_decides_although_another_is_not_run():
 
 def test_checkpoints_at_which_nothing_is_misclassified_are_left_out():
     changed = trends("vgg-grid", seeds=5)
-    central = np.flatnonzero(changed["setting"] == "lr0.1-b20")
+    central = np.flatnonzero((changed["lr"] == 0.1) & (changed["batch_size"] == 20))
     changed[S].loc[{"samples": "misclassified"}][central, 5:20] = np.nan
     verdict = judged(CLAIMS["chen2026_figJ12"]["c2"], changed)
     assert (verdict.outcome, verdict.evidence[0]["n"]) == ("holds", 5)
