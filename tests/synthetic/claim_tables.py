@@ -47,7 +47,7 @@ class Curve:
     noise: float = 0.02
 
     def values(self, c, of):
-        """(runs, checkpoints).  c: the columns of a table, of which `noise` is the seed's spread."""
+        """(runs, checkpoints).  c: columns of a table, of which `noise` is the seed's spread."""
         d, time = c["noise"][:, None], c["time"]
         level = self.level + self.lr * np.log2(c["lr"] / 0.1)
         level = level + self.batch * np.sign(c["batch_size"] - 20)
