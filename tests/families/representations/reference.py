@@ -54,6 +54,12 @@ def one_sample(model, sample, layers):
     )
 
 
+def samples_of(model, inputs):
+    """The same, of the layer that holds the first parameter."""
+    first = next(name for name, _ in model.named_parameters()).rpartition(".")[0]
+    return [one_sample(model, sample, [first]) for sample in inputs]
+
+
 def local(samples, layers, outputs):
     """The quantities of local compression."""
     squares, largest, normalized, dimensions, volumes, ranks = ([] for _ in range(6))
