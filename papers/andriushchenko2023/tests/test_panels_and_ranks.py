@@ -1,5 +1,6 @@
 """Sharpness by definition against errors: scatter panels, and tables of rank correlations."""
 
+import importlib
 import io
 import itertools
 from typing import Any
@@ -17,7 +18,7 @@ from flatlab.lab.figures import render as plotting
 from flatlab.lab.figures import style
 from flatlab.lab.figures.points import groups_of
 from flatlab.lab.figures.render import frame_of
-from flatlab.papers.andriushchenko2023 import rank_table, sharpness_grid
+from flatlab.papers.andriushchenko2023 import rank_table
 from flatlab.papers.andriushchenko2023.sharpness_grid import definition_in_words, tau_of
 from flatlab.papers.andriushchenko2023.templates import RankTable, SharpnessGrid
 from papers.andriushchenko2023.tests.tables import recipes
@@ -66,10 +67,19 @@ def settings(declared, **changes):
     return {**declared.resolved(), **modules, **changes, **OF_A_PAPER}
 
 
-def drawn(template, frame, figure):
+def drawn(declared, *tables, **changes):
+    """What a figure shows, and its picture."""
+    figure = settings(declared, **changes)
+    frame = frame_of(figure, {made.attrs["experiment"]: made for made in tables or [table()]})
     fig = Figure(figsize=figure["size_inches"], layout="constrained")
-    template.draw(fig.subfigures(), frame, figure)
-    return fig
+    importlib.import_module(figure["drawn_by"]).draw(fig.subfigures(), frame, figure)
+    return frame, fig
+
+
+def legend_of(fig):
+    """The texts and the looks of a legend."""
+    legend = fig.subfigs[0].subfigs[0].legends[0]
+    return [text.get_text() for text in legend.get_texts()], legend.legend_handles
 
 
 def of_scipy(x, y):
@@ -121,33 +131,27 @@ def test_the_taus_of_panels_and_of_their_groups_are_those_of_scipy():
 
 
 def test_the_legend_says_how_many_networks_of_each_group_are_within_the_limit():
-    figure = settings(PANELS)
-    frame = frame_of(figure, {KEY: table()})
-    fig = drawn(sharpness_grid, frame, figure)
-    legend = fig.subfigs[0].subfigs[0].legends[0]
-    texts = [text.get_text() for text in legend.get_texts()]
+    _, fig = drawn(PANELS)
+    texts, handles = legend_of(fig)
     assert texts[:2] == ["plain, mixup alpha 0: 8 of 9", "plain, mixup alpha 0.5: 9 of 10"]
     assert texts[-3:] == ["sam radius 0", "sam radius 0.05", "sam radius 0.1"]
-    looks = {(line.get_color(), line.get_marker()) for line in legend.legend_handles[:4]}
+    looks = {(line.get_color(), line.get_marker()) for line in handles[:4]}
     assert len(looks) == 4
 
 
 def test_a_group_without_networks_within_the_limit_is_not_in_the_legend():
-    runs, figure = table(), settings(PANELS)
+    runs = table()
     runs["train_error"] = runs["train_error"].where(runs["augmentation"] == "none", 9.0)
-    frame = frame_of(figure, {KEY: runs})
-    fig = drawn(sharpness_grid, frame, figure)
-    legend = fig.subfigs[0].subfigs[0].legends[0]
-    texts, looks = [text.get_text() for text in legend.get_texts()], legend.legend_handles
+    _, fig = drawn(PANELS, runs)
+    texts, looks = legend_of(fig)
     assert texts[:2] == ["plain, mixup alpha 0: 8 of 9", "plain, mixup alpha 0.5: 9 of 10"]
     assert looks[0].get_color() != looks[1].get_color()
     assert fig.axes[0].get_title(loc="left").splitlines()[0].endswith(": 17 of 39")
 
 
 def test_the_taus_of_groups_stand_beside_the_panels():
-    figure = settings(PANELS)
-    frame = frame_of(figure, {KEY: table()})
-    *_, beside = drawn(sharpness_grid, frame, figure).axes
+    frame, fig = drawn(PANELS)
+    *_, beside = fig.axes
     points = [float(line.get_xdata()[0]) for line in beside.lines if line.get_marker() != "None"]
     expected = frame[frame["row"] == "tau"]["tau"]
     assert sorted(points) == pytest.approx(sorted(expected))
@@ -155,12 +159,11 @@ def test_the_taus_of_groups_stand_beside_the_panels():
 
 def test_points_drawn_are_those_of_the_csv_on_an_axis_that_has_them_all():
     """An average case may be negative, which a logarithmic axis would hide."""
-    figure = settings(PANELS, rows=[(name, 0) for name in DEFINITIONS])
-    frame = frame_of(figure, {KEY: table()})
-    axes = drawn(sharpness_grid, frame, figure).axes
-    assert [ax.get_xscale() for ax in axes[:4]] == ["log", "log", "symlog", "symlog"]
-    places = itertools.product(DEFINITIONS, figure["columns"])
-    for ax, (name, y) in zip(axes[:4], places, strict=True):
+    frame, fig = drawn(PANELS, rows=[(name, 0) for name in DEFINITIONS])
+    axes = fig.axes[:4]
+    assert [ax.get_xscale() for ax in axes] == ["log", "log", "symlog", "symlog"]
+    places = itertools.product(DEFINITIONS, PANELS.columns)
+    for ax, (name, y) in zip(axes, places, strict=True):
         rows = frame[(frame["definition"] == name) & (frame["ordinate"] == y)]
         points = np.concatenate([drawn.get_offsets() for drawn in ax.collections])
         expected = rows[rows["row"] == "run"][["x", "y"]].to_numpy(float)
@@ -170,11 +173,9 @@ def test_points_drawn_are_those_of_the_csv_on_an_axis_that_has_them_all():
 
 
 def test_a_shade_is_a_bar_of_colours_and_the_groups_have_the_markers():
-    figure = settings(PANELS, groups=["mixup_alpha"], shade="lr")
-    fig = drawn(sharpness_grid, frame_of(figure, {KEY: table()}), figure)
+    _, fig = drawn(PANELS, groups=["mixup_alpha"], shade="lr")
     assert "learning rate" in [ax.get_ylabel() for ax in fig.axes]
-    legend = fig.subfigs[0].subfigs[0].legends[0]
-    assert {line.get_color() for line in legend.legend_handles[:2]} == {"0.4"}
+    assert {line.get_color() for line in legend_of(fig)[1][:2]} == {"0.4"}
 
 
 def test_ranks_have_a_row_per_definition_radius_test_set_and_group():
@@ -198,9 +199,8 @@ def test_ranks_have_a_row_per_definition_radius_test_set_and_group():
 
 
 def test_the_picture_of_ranks_shows_the_numbers_and_marks_the_signs():
-    figure = settings(RANKS)
-    frame = frame_of(figure, {KEY: table()})
-    [ax] = drawn(rank_table, frame, figure).axes
+    frame, fig = drawn(RANKS)
+    [ax] = fig.axes
     shown = {(text.get_text(), text.get_color()) for text in ax.texts}
     for _, row in frame[frame["group"] == ""].iterrows():
         color = rank_table.SAME if row["tau"] * row["paper"] > 0 else rank_table.OTHER
@@ -210,11 +210,10 @@ def test_the_picture_of_ranks_shows_the_numbers_and_marks_the_signs():
 
 
 def test_several_experiments_have_their_names_above_their_rows():
-    other = table().assign_attrs(name="other-grid", experiment="recipes-vit-grid")
+    other = table().assign_attrs(experiment="recipes-vit-grid")
     declared = RankTable((KEY, "recipes-vit-grid"), **SHARED, **ABOUT)
-    frame = frame_of(settings(declared), {KEY: table(), "recipes-vit-grid": other})
-    axes = drawn(rank_table, frame, settings(declared)).axes
-    headings = [ax.get_title(loc="left") for ax in axes]
+    frame, fig = drawn(declared, table(), other)
+    headings = [ax.get_title(loc="left") for ax in fig.axes]
     assert headings == [
         f"ResNet on images of digits ({n}), 35 networks" for n in (KEY, "recipes-vit-grid")
     ]
