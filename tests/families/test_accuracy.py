@@ -1,7 +1,5 @@
 """What a grid may ask for beyond losses and accuracies, against torch and against definitions."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -139,30 +137,9 @@ def test_a_measured_network_is_left_as_it_was():
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
 
 
-def test_the_label_entropy_of_half_smoothed_labels_of_ten_classes():
-    targets = functional.one_hot(torch.arange(10), 10).double()
-    least = loss_of(SMOOTHED).least(targets)
-    assert least.tolist() == pytest.approx([1.676890] * 10, abs=5e-7)
-
-
 def test_the_gradient_of_a_loss_that_is_a_sum_is_that_of_the_sum():
     model, splits = trained("vgg", 20)
     norm = measured(model, splits, {"loss": "sum-of-squares"}, more=["gradient-norm"])
     mean = measured(model, splits, {"loss": "half-mse"}, more=["gradient-norm"])
     expected = 2 * len(splits.train) * mean["gradient_norm"]
     assert norm["gradient_norm"] == pytest.approx(expected, rel=EXACT)
-
-
-def test_the_gradient_norm_vanishes_at_a_minimum():
-    """Of a linear model with squared errors, at the solution of the normal equations."""
-    splits = prepare(images((5,), 40, 3), {"classes": "all", "scaling": "components"})
-    x = torch.cat([splits.train.inputs, torch.ones(40, 1, dtype=torch.float64)], 1)
-    solution = torch.linalg.lstsq(x, splits.train.targets).solution
-    model = nn.Linear(5, 3).double()
-    model.weight.data, model.bias.data = solution[:5].T.clone(), solution[5].clone()
-    values = measured(model, splits, {"loss": "half-mse"}, more=["gradient-norm"])
-    assert values["gradient_norm"] < 1e-14
-    model.bias.data += 1
-    values = measured(model, splits, {"loss": "half-mse"}, more=["gradient-norm"])
-    expected = math.sqrt(3 + 3 * float((splits.train.inputs.mean(0) ** 2).sum()))
-    assert values["gradient_norm"] == pytest.approx(expected)

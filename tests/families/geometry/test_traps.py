@@ -20,29 +20,6 @@ def rows(*values):
 
 
 @pytest.fixture
-def convolutional():
-    """Convolution, batch norm in evaluation mode, pooling and two linear layers."""
-    torch.manual_seed(0)
-    model = nn.Sequential(
-        *(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
-        *(nn.Linear(27, 8), nn.ReLU(), nn.Linear(8, 3)),
-    )
-    model[1].bias.data.fill_(0.5)  # no sample is dead
-    return model.double().eval()
-
-
-@pytest.fixture
-def images():
-    """Make images of 1 x 8 x 8 from a seed."""
-
-    def draw(count=6, size=8, seed=0):
-        generator = torch.Generator().manual_seed(seed)
-        return torch.randn(count, 1, size, size, generator=generator, dtype=torch.float64)
-
-    return draw
-
-
-@pytest.fixture
 def gated():
     """A network whose hidden layer is alive for inputs > 0 and dead for inputs < 0."""
     model = nn.Sequential(nn.Linear(1, 2), nn.ReLU(), nn.Linear(2, 2)).double()
@@ -70,29 +47,18 @@ def test_a_rank_deficient_jacobian_is_left_out_of_the_log_volume_and_counted(mea
     assert values["samples_rank_deficient"] == 2
 
 
-@pytest.mark.parametrize("widths", [(64, 4, 10), (64, 64, 4, 64, 10)])
-@pytest.mark.parametrize("activation", ["relu", "tanh"])
-def test_a_bottleneck_makes_every_sample_rank_deficient(widths, activation, mlp, normal, measured):
-    values = measured(mlp(widths, activation=activation), normal(20, 64))
+@pytest.mark.parametrize("widths", [(64, 4, 10), (64, 64, 4, 64, 10), (6, 20, 4)])
+@pytest.mark.parametrize(("activation", "dtype"), [("relu", "float32"), ("tanh", "float64")])
+def test_a_bottleneck_or_two_equal_outputs_have_no_volume_whatever_the_rounding(
+    widths, activation, dtype, mlp, normal, measured
+):
+    model = mlp(widths, activation=activation).to(getattr(torch, dtype))
+    if widths == (6, 20, 4):
+        model[2].weight.data[3] = model[2].weight.data[0]
+    values = measured(model, normal(20, widths[0]).to(model[0].weight))
     assert np.isnan(values["log_volume"])
-    assert values["samples_rank_deficient"] == 20
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_two_equal_outputs_have_no_volume_whatever_the_rounding(dtype, mlp, normal, measured):
-    model = mlp((6, 20, 4)).to(dtype)
-    model[2].weight.data[3] = model[2].weight.data[0]
-    values = measured(model, normal(10, 6).to(dtype))
-    assert values["samples_rank_deficient"] == 10
     assert (values["log_volume_per_sample"] == -np.inf).all()
-
-
-@pytest.mark.parametrize("largest", ["all", 1000])
-def test_more_outputs_than_inputs_have_no_volume(largest, mlp, normal, measured):
-    """The image of a ball has fewer dimensions than the outputs: the volume is zero."""
-    values = measured(mlp((2, 8, 4)), normal(6, 2), singular_values=largest)
-    assert np.isnan(values["log_volume"])
-    assert values["samples_rank_deficient"] == 6
+    assert values["samples_rank_deficient"] == 20
 
 
 def test_the_largest_singular_values_have_a_volume_where_all_have_none(mlp, normal, measured):
@@ -177,15 +143,6 @@ def test_what_bounds_the_map_from_the_inputs_is_left_out_behind_a_recurrent_modu
     assert NOT_DIRECT in report.attrs["quantities_left_out"]
 
 
-def test_activations_in_place_change_nothing(mlp, normal, convolutional, images, measured):
-    for model, x in ((mlp((5, 6, 6, 3)), normal(10, 5)), (convolutional, images())):
-        before = measured(model, x)
-        for module in model:
-            if isinstance(module, nn.ReLU):
-                module.inplace = True
-        assert_same(measured(model, x), before)
-
-
 def test_an_input_changed_in_place_behind_its_layer_changes_nothing(normal, measured):
     """x^l is what the layer saw, not what became of it."""
 
@@ -258,7 +215,7 @@ def test_a_network_that_is_not_finite_or_overflows_spoils_no_other_of_the_pack(
         assert spoilt["finite"].values.ravel().tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("largest", [1, 2, 3])
+@pytest.mark.parametrize("largest", [1, 2, 3, 9])
 def test_the_largest_singular_values_alone_enter_the_log_volume(largest, normal, measured):
     layer = nn.Linear(5, 4).double()
     values = measured(layer, normal(4, 5, seed=1), singular_values=largest)
