@@ -25,8 +25,8 @@ def test_it_is_as_printed(name):
         factor, wide = ((norm(weight, kind) / smallest) ** power for kind in (2, "fro"))
         of_theta = np.mean([s.sharpness ** (power / 2) for s in samples])
         means = [
-            np.mean([norm(s.whole, 2) ** power for s in samples]),
-            np.mean([norm(s.whole) ** power for s in samples]),
+            np.mean([norm(s.j0, 2) ** power for s in samples]),
+            np.mean([norm(s.j0) ** power for s in samples]),
             factor * np.mean([norm(s.of_first) ** power for s in samples]),
             factor * of_theta,
             wide * of_theta,
@@ -42,8 +42,8 @@ def test_it_is_as_printed(name):
     assert found.ma_ying_log_volume_bound.item() == pytest.approx(np.log(bound))
     assert found.smallest_input_norm.item() == pytest.approx(smallest)
     if name == "mlp-relu":
-        middle = np.mean([norm(s.whole) ** outputs for s in samples])
-        volumes = [np.sqrt(abs(np.linalg.det(s.whole @ s.whole.T))) for s in samples]
+        middle = np.mean([norm(s.j0) ** outputs for s in samples])
+        volumes = [np.sqrt(abs(np.linalg.det(s.j0 @ s.j0.T))) for s in samples]
         assert np.mean(volumes) <= outputs ** (-outputs / 2) * middle <= bound
 
 

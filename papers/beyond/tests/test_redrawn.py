@@ -20,7 +20,7 @@ def test_they_are_those_of_the_network_with_these_weights(name):
         weight.data = _redrawn(before, draw)
         assert weight.norm().item() == pytest.approx(before.norm().item())
         samples = samples_of(model, inputs)
-        mls = np.mean([norm(s.whole, 2) for s in samples])
+        mls = np.mean([norm(s.j0, 2) for s in samples])
         sharpness = np.mean([norm(s.of_first) ** 2 for s in samples])
         at = found.sel(redraw=str(draw))
         assert at.redrawn_mls.item() == pytest.approx(mls, rel=1e-9)
