@@ -10,7 +10,6 @@ from torch import nn
 import flatlab
 from flatlab.derivatives.second_order.lanczos import RESIDUAL
 from flatlab.families import jacobian
-from flatlab.families.jacobian import softmax_norms
 from flatlab.losses import loss_of
 from tests.networks import small_networks as networks
 from tests.networks.small_networks import LINEAR, LOSSES, small, targets_for
@@ -42,14 +41,6 @@ def test_features_are_the_inputs_of_each_layer_as_matrices(name):
     largest = [torch.linalg.matrix_norm(m.flatten(1), 2).item() for m in seen.values()]
     np.testing.assert_allclose(found.feature_norm, largest, rtol=1e-10)
     assert list(found.layer.values) == list(seen)
-
-
-def test_even_odds_of_two_classes_attain_half_the_norm(normal):
-    """P = (1/2)(I - 11^T/2) at p = (1/2, 1/2): its norm is 1/2, along (1, -1)."""
-    weight = normal(3)
-    gram = torch.stack([weight, -weight]) @ torch.stack([weight, -weight]).T
-    norm = softmax_norms(torch.zeros(1, 2), gram[None]).item()
-    assert norm == pytest.approx(0.5 * torch.linalg.matrix_norm(gram, 2).sqrt().item())
 
 
 @settings(max_examples=15, deadline=None)

@@ -5,7 +5,6 @@ import pytest
 import xarray as xr
 from msgspec.structs import replace
 from scipy import integrate
-from scipy.stats import truncnorm
 
 from flatlab.core.options import options_of
 from flatlab.core.schema import describe
@@ -114,12 +113,6 @@ def test_one_coordinate_of_a_truncated_normal_has_the_moments_of_the_integral(di
     assert probabilities @ nodes == pytest.approx(0, abs=1e-14)
     second = dimension * probabilities @ nodes**2
     assert second == pytest.approx(radial(2) / radial(0), rel=1e-4 if dimension == 2 else 1e-8)
-
-
-def test_in_one_dimension_it_is_the_truncated_normal_distribution():
-    nodes, probabilities = one_coordinate(1, 0.5)
-    expected = truncnorm(-2, 2, scale=0.5).expect(np.cos)
-    assert probabilities @ np.cos(nodes) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["squared", "cross-entropy"])
