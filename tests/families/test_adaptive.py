@@ -10,7 +10,6 @@ from flatlab.derivatives.estimates.random_perturbations import loss_changes, ran
 from flatlab.families.adaptive import QUANTITIES, _of_sharpness
 from tests.networks.small_networks import small
 from tests.networks.whole import by_vector
-from tests.refusals import refused
 
 RAW = {"outputs": "network"}
 
@@ -159,18 +158,6 @@ def test_every_error_above_the_allowed_share_is_flagged(mlp, normal):
     for share, flag in ((1e-9, 1), (1e9, 0), (None, 0)):
         report = measured(model, inputs, targets, draws=5, drop_above=share)
         assert float(report.dropped) == flag
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"rhoo": 0.1}, "adaptive, half-mse: unknown key 'rhoo'; did you mean 'rho'"),
-        ({"rho": -1.0}, ["rho: ", "found -1.0"]),
-        ({"outputs": "softmax"}, "outputs: unknown value 'softmax'"),
-    ],
-)
-def test_unknown_options_are_named(mlp, normal, options, message):
-    refused(message, measured, mlp((4, 3)), normal(3, 4), normal(3, 3), **options)
 
 
 def test_every_quantity_is_computed_and_no_other(mlp, normal):

@@ -14,6 +14,7 @@ import flatlab
 from flatlab.families.sharpness import SMALLEST_RADII
 from tests.laws.relations import FACTORS, law, layers_of, multiply, rescaled, scaled_neurons
 from tests.networks.whole import by_vector
+from tests.networks.written import Written
 
 SCALE_FREE = [name for name in SMALLEST_RADII if "standard" not in name]
 
@@ -147,18 +148,12 @@ def test_weights_of_zero_are_frozen_in_adaptive_sharpness(case):
     )
 
 
-class Viewing(nn.Sequential):
-    """A convolution whose feature map is viewed as a vector, which needs one layout of it."""
-
-    def forward(self, x):
-        x = self[0](x)
-        return self[1](x.view(len(x), -1))
-
-
 def test_networks_that_view_feature_maps_are_measured_too(normal):
+    """As a vector, which needs one layout of them."""
     torch.manual_seed(0)
-    viewing = Viewing(nn.Conv2d(3, 4, 3), nn.Linear(4 * 4 * 4, 3))
-    flattening = nn.Sequential(viewing[0], nn.Flatten(), viewing[1])
+    conv, last = nn.Conv2d(3, 4, 3), nn.Linear(4 * 4 * 4, 3)
+    viewing = Written(lambda net, x: net.last(net.conv(x).view(len(x), -1)), conv=conv, last=last)
+    flattening = nn.Sequential(conv, nn.Flatten(), last)
     x, y = normal(6, 3, 6, 6).float(), torch.arange(6) % 3
     found, expected = (measured(m, x, y, everywhere(0.05)) for m in (viewing, flattening))
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)

@@ -181,13 +181,8 @@ def network(trained, run):
     return made
 
 
-ABOUT = {
-    "network": "made-up",
-    "data": "points",
-    "length": "9 iterations",
-    "left_out": 0,
-    "hyperparameters": [],
-}
+ABOUT = {"network": "made-up", "data": "points", "length": "9 iterations", "left_out": 0}
+ABOUT["hyperparameters"] = []
 
 
 class TestMeasured:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 import xarray as xr
 from msgspec.structs import replace
 from scipy import integrate
@@ -21,6 +22,7 @@ from flatlab.simulations._ridge import (
     relative_flatness,
     ridge,
 )
+from tests.networks.small_networks import flatness
 
 RNG = np.random.default_rng(3)
 FEATURES = RNG.normal(size=(40, 5)) * [1, 2, 0.5, 1, 3] + [0, 1, 0, -2, 0]
@@ -30,19 +32,14 @@ MODEL = Linear(0.4 * RNG.normal(size=5), 0.1)
 
 
 def by_definition(weight, features, targets, loss):
-    """Sum over s, s' of <w_s, w_s'> Tr H_{s,s'}, H from automatic differentiation."""
-    import torch
-
-    w = torch.tensor(weight)
+    """With H from automatic differentiation."""
     inputs, targets = torch.tensor(features), torch.tensor(targets)
-    hessian = torch.autograd.functional.hessian(lambda w: loss(inputs @ w.T, targets), w)
-    traces = torch.einsum("atbt->ab", hessian)
-    return float(((w @ w.T) * traces).sum())
+    given = (lambda w: loss(inputs @ w.T, targets)), torch.tensor(weight)
+    kappa_trace, *_ = flatness(weight, torch.autograd.functional.hessian(*given).numpy())
+    return kappa_trace
 
 
 def test_relative_flatness_is_that_of_the_explicit_hessian():
-    import torch
-
     outputs = FEATURES @ WEIGHT.T
     targets = RNG.normal(size=outputs.shape)
     identity = np.broadcast_to(2 * np.eye(3), (40, 3, 3))
@@ -286,11 +283,11 @@ def test_the_table_of_labels_has_what_a_loop_over_its_data_finds():
 
 def test_the_authors_code_scales_weights_and_not_features():
     sample = locally_constant_labels.make("code", np.random.default_rng(4), 1.0, LABELS)
-    flatness, risks = locally_constant_labels.measure(sample, 60, "code")
+    kappas, risks = locally_constant_labels.measure(sample, 60, "code")
     inside = sample.features[:60]
     weight = sample.model.weight * inside.var(axis=0)
     expected = 2 * (inside**2).sum(axis=1).mean() * (weight**2).sum()
-    assert flatness[0, 2] == pytest.approx(expected)
+    assert kappas[0, 2] == pytest.approx(expected)
     assert set(sample.targets) == {0.0, 1.0}
     square = (sample.model(sample.features) - sample.targets) ** 2
     assert risks[0].tolist() == pytest.approx([square[:60].mean(), square[60:].mean()])
@@ -300,10 +297,9 @@ def test_the_table_of_representativeness_has_bounds_made_of_its_parts():
     options = representativeness_options(separations=[0.5, 4.0], repeats=2, size=180, inner_folds=4)
     table = representativeness.table(options)
     paper, code = (table.sel(variant=variant) for variant in ("paper", "code"))
-    flatness = 0.1**2 / 16 * paper["relative_flatness"]
-    xr.testing.assert_allclose(paper["bound"], flatness + paper["representativeness"])
-    flatness = 0.1**2 / 10 * code["relative_flatness"]
-    xr.testing.assert_allclose(code["bound"], flatness + code["representativeness"])
+    for part, width in ((paper, 8), (code, 5)):
+        of_flatness = 0.1**2 / (2 * width) * part["relative_flatness"]
+        xr.testing.assert_allclose(part["bound"], of_flatness + part["representativeness"])
     assert ((code["representativeness"] <= 1) & (code["representativeness"] > -0.1)).all()
     again = representativeness.table(options)
     xr.testing.assert_identical(table, again)
