@@ -19,7 +19,7 @@ from flatlab.lab.figures import style
 from flatlab.lab.figures.points import groups_of
 from flatlab.lab.figures.render import frame_of
 from flatlab.papers.andriushchenko2023 import rank_table
-from flatlab.papers.andriushchenko2023.sharpness_grid import definition_in_words, tau_of
+from flatlab.papers.andriushchenko2023.sharpness_grid import tau_of
 from flatlab.papers.andriushchenko2023.templates import RankTable, SharpnessGrid
 from papers.andriushchenko2023.tests.tables import recipes
 
@@ -246,10 +246,7 @@ def test_what_a_table_lacks_is_one_sentence(changes, culprit):
     assert culprit in str(error.value)
 
 
-def test_definitions_have_words_and_too_few_networks_no_tau():
-    assert definition_in_words("average-standard-l2") == r"average $\ell_2$, standard"
-    words = definition_in_words("worst-normalized-linf")
-    assert words == r"worst case $\ell_\infty$, adaptive, logits normalized"
+def test_too_few_networks_have_no_tau():
     two = pd.DataFrame({"x": [1.0, 2.0, 3.0], "y": [1.0, 2.0, np.nan]})
     assert tau_of(two).reason == "tau(x, y): 2 networks have both"
     assert groups_of(two, []) == {}

@@ -55,10 +55,7 @@ def of_soups(images="train", classes=5, **arguments):
         **{"networks": ["model_*"], "layout": "clip", "described": "hparam_info.json"},
         **arguments,
     }
-    tests = {
-        name: {"files": file, "where": {}}
-        for name, file in {"test": "val", "shifted": "some"}.items()
-    }
+    tests = {"test": {"files": "val", "where": {}}, "shifted": {"files": "some", "where": {}}}
     return {
         **{"from": "function", "study": "andriushchenko2023", "folder": "soups"},
         **{"networks": "networks._released:networks", "arguments": arguments},

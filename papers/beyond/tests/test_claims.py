@@ -229,17 +229,13 @@ def test_a_bound_that_some_narrow_network_lacks_is_no_theorem():
     assert verdict.evidence[0]["violations"] == 1
 
 
-def test_changes_are_of_each_network():
+def test_changes_are_of_each_network_that_interpolates_before_the_end():
     networks = bottleneck.networks(layers.table()).that_interpolate()
     raw = layers.table()[NC1].isel(samples=0, layer=-1)
     expected = raw.isel(checkpoint=3) / raw.isel(checkpoint=2)
     np.testing.assert_allclose(networks.since_interpolation(NC1), expected)
-
-
-def test_a_network_that_interpolates_at_the_end_alone_has_no_change():
-    late = layers.table(losses=[2.0, 1.0, 0.5, 0.001])
-    networks = bottleneck.networks(late).that_interpolate()
-    assert np.isnan(networks.since_interpolation(NC1)).all()
+    late = bottleneck.networks(layers.table(losses=[2.0, 1.0, 0.5, 0.001])).that_interpolate()
+    assert np.isnan(late.since_interpolation(NC1)).all()
 
 
 def test_pairs_are_of_one_width_and_loss_or_of_one_setting():

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import flatlab
+from tests.families.geometry.reference import one_sample
 from tests.networks.small_networks import LINEAR, LOSSES, hessian, small, targets_for, total_loss
 
 
@@ -75,26 +76,12 @@ def test_what_it_bounds_is_a_sensitivity_and_below_it(name):
         _, squares, columns = least(model, layer, x, targets, "half-mse")
         means = []
         for one in x:
-            features, jacobian = into_layer(model, layer, one[None])
-            features, jacobian = features[columns], jacobian[:, columns]
+            sample = one_sample(model, {layer: model.get_submodule(layer)}, one)
+            features = torch.from_numpy(sample.x[layer])[columns]
+            jacobian = torch.from_numpy(sample.j[layer])[:, columns]
             means.append((jacobian**2 / squares).sum() * (features**2 * squares).sum())
         expected = float(torch.stack(means).mean().sqrt())
         assert row.normalized_sharpness_bounded.item() == pytest.approx(expected, rel=1e-4)
-
-
-def into_layer(model, layer, x):
-    """The input of a layer and the derivatives of the outputs in it: (m,), (N, m)."""
-    kept = []
-
-    def keep(module, given):
-        kept.append(given[0].detach().requires_grad_())
-        return (kept[-1],)
-
-    handle = model.get_submodule(layer).register_forward_pre_hook(keep)
-    outputs = model(x)[0]
-    handle.remove()
-    rows = [torch.autograd.grad(each, kept[-1], retain_graph=True)[0][0] for each in outputs]
-    return kept[-1][0].detach(), torch.stack(rows)
 
 
 def test_rescaled_rows_and_columns_do_not_change_it():

@@ -68,12 +68,8 @@ def wobbling_sgd(end):
     return wave(sgd(ends={SOFTMAXED: (0.5,) * 3, SHARPNESS: end * 3}))
 
 
-def rises(c):
-    return 1 + 1e3 * c["weight_decay"] + c["noise"]
-
-
-def falls(c):
-    return 20 - 1e4 * c["weight_decay"] + c["noise"]
+def by_decay(level, slope):
+    return lambda c: level + slope * c["weight_decay"] + c["noise"]
 
 
 def near_limit(c):
@@ -84,6 +80,7 @@ def one_sharper(c):
     return only_sam(c) * np.where((c["seed"] == 4) & (c["lr"] == 0.1), 2, 1)
 
 
+RISES = by_decay(1, 1e3)
 CASES = {
     # rates: how a claim holds, fails and is undecided
     "fig3/c1": (rates, {}, LARGE, ALIKE),
@@ -100,10 +97,10 @@ CASES = {
     "fig18/c3": (rates, {}, {J: large}, {J: mixed}),
     "fig19/c3": (partial(rates, grid=RATES_100), {}, {J: large}, {J: mixed}),
     # weight decay
-    "fig2/c1": (decays, {}, {GAP: rises}, {GAP: seeds_alone}),
-    "fig2/c2": (decays, {}, {SHARPNESS: falls}, {SHARPNESS: seeds_alone}),
-    "fig2/c3": (decays, {}, {J: rises}, {J: seeds_alone}),
-    "fig2/c4": (decays, {}, {GAP: rises}, {GAP: seeds_alone}),
+    "fig2/c1": (decays, {}, {GAP: RISES}, {GAP: seeds_alone}),
+    "fig2/c2": (decays, {}, {SHARPNESS: by_decay(20, -1e4)}, {SHARPNESS: seeds_alone}),
+    "fig2/c3": (decays, {}, {J: RISES}, {J: seeds_alone}),
+    "fig2/c4": (decays, {}, {GAP: RISES}, {GAP: seeds_alone}),
     "fig2/c5": (decays, {}, {LOSS: lambda c: 0.1 + c["noise"]}, {LOSS: near_limit}),
     # regularizers; two random orders are not the same one
     "fig5/c1": (strategies, {}, OTHERWISE, dict.fromkeys((J, SHARPNESS), random)),

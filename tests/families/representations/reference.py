@@ -10,8 +10,6 @@ from numpy.linalg import norm
 
 from tests.families.geometry import reference as geometry
 
-COVARIANCES = ("all", "within", "means")
-
 
 def one_sample(model, sample, layers):
     """x^l, A^l and J^l by layer, J, and df/dW_1 of one sample."""
