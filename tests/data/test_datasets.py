@@ -32,12 +32,6 @@ def points():
     return dataset(*parts, maximum=9, classes=["a", "b", "c"], title="points")
 
 
-def of_classes(digits, part, classes):
-    """The images of some digits as floats."""
-    kept = np.isin(digits[f"{part}_labels"], range(10) if classes == "all" else classes)
-    return digits[f"{part}_inputs"].values[kept].astype(float)
-
-
 def test_digits_are_all_that_are_published_in_two_parts(digits):
     """Bytes from 0 to 16 of 8 by 8 pixels; every fifth image of each digit is for testing."""
     from sklearn.datasets import load_digits
@@ -59,78 +53,39 @@ def test_digits_are_all_that_are_published_in_two_parts(digits):
     assert load("digits").identical(digits)  # every time
 
 
-def test_unit_scaling_puts_inputs_between_0_and_1(digits):
-    splits = prepare(digits, UNIT)
+AXES = {"unit": (), "standardized": None, "channels": (0, 2, 3), "components": 0}
+"""Those over which the moments of each scaling are taken."""
+
+
+def scaled(raw, scaling, classes="all"):
+    """The images of some classes as the definitions say, by numpy: training ones and test ones."""
+    both = []
     for part in ("train", "test"):
-        inputs = getattr(splits, part).inputs
-        assert (float(inputs.min()), float(inputs.max())) == (0, 1)
-        assert np.array_equal(inputs.numpy()[:, 0] * 16, digits[f"{part}_inputs"].values)
+        inputs, labels = raw[f"{part}_inputs"].values, raw[f"{part}_labels"].values
+        kept = np.isin(labels, labels if classes == "all" else classes)
+        both.append(inputs[kept].reshape(kept.sum(), -1, *inputs.shape[-2:]).astype(float))
+    if scaling == "unit":
+        return [images / raw.attrs["maximum"] for images in both]
+    shift, spread = (f(both[0], AXES[scaling], keepdims=True) for f in (np.mean, np.std))
+    spread[spread == 0] = np.inf  # what never varies is 0
+    return [(images - shift) / spread for images in both]
 
 
-@pytest.mark.parametrize("classes", ["all", [3, 8]])
-def test_training_inputs_are_standardized_and_test_inputs_by_their_moments(classes, digits):
-    splits = prepare(digits, {"classes": classes, "scaling": "standardized"})
-    assert float(splits.train.inputs.mean()) == pytest.approx(0, abs=1e-12)
-    assert float(splits.train.inputs.var(correction=0)) == pytest.approx(1, rel=1e-12)
-    train, test = (of_classes(digits, part, classes) for part in ("train", "test"))
-    expected = (test - train.mean()) / train.std()
-    assert splits.test.inputs.numpy()[:, 0] == pytest.approx(expected, rel=1e-12, abs=1e-12)
-
-
-@pytest.mark.parametrize("classes", ["all", [3, 8]])
-def test_components_have_mean_0_and_variance_1_by_themselves(classes, digits):
-    """Those that never vary are 0, also in test samples."""
-    splits = prepare(digits, {"classes": classes, "scaling": "components"})
-    inputs = splits.train.inputs.flatten(1)
-    assert inputs.mean(0).abs().max() < 1e-12
-    spread = inputs.std(0, correction=0)
-    varies = spread > 0
-    assert 0 < int((~varies).sum()) < 32
-    torch.testing.assert_close(spread[varies], torch.ones_like(spread[varies]))
-    assert not splits.test.inputs.flatten(1)[:, ~varies].any()
-    columns = varies.numpy()
-    both = (of_classes(digits, part, classes) for part in ("train", "test"))
-    train, test = (part.reshape(-1, 64)[:, columns] for part in both)
-    expected = (test - train.mean(0)) / train.std(0)
-    np.testing.assert_allclose(splits.test.inputs.flatten(1)[:, columns], expected, rtol=1e-12)
-
-
-def test_channels_have_mean_0_and_variance_1_over_all_training_images():
-    """With the moments of the training images in the test images too; a constant channel is 0."""
-    from torchvision.transforms.functional import normalize
-
-    raw = images((3, 5, 4), 40)
-    raw["train_inputs"][:, 2] = 7
-    splits = prepare(raw, {"classes": "all", "scaling": "channels"})
-    numbers = torch.from_numpy(raw["train_inputs"].values).double()
-    means = [float(numbers[:, channel].mean()) for channel in range(2)]
-    deviations = [float(numbers[:, channel].std(correction=0)) for channel in range(2)]
-    for part in ("train", "test"):
-        inputs, before = getattr(splits, part).inputs, raw[f"{part}_inputs"].values
-        expected = normalize(torch.from_numpy(before[:, :2]).double(), means, deviations)
-        torch.testing.assert_close(inputs[:, :2], expected, rtol=1e-13, atol=1e-13)
-        assert not inputs[:, 2].any()
-    for channel in range(2):
-        assert float(splits.train.inputs[:, channel].mean()) == pytest.approx(0, abs=1e-13)
-        spread = splits.train.inputs[:, channel].std(correction=0)
-        assert float(spread) == pytest.approx(1, rel=1e-13)
-
-
-def test_grey_images_have_one_channel(digits):
-    both = ({"classes": [3, 8], "scaling": scaling} for scaling in ("channels", "standardized"))
-    channels, all_ = (prepare(digits, settings) for settings in both)
-    assert torch.equal(channels.train.inputs, all_.train.inputs)
-    assert torch.equal(channels.test.inputs, all_.test.inputs)
-
-
-@pytest.mark.parametrize("scaling", ["standardized", "channels", "components"])
-def test_moments_do_not_depend_on_how_many_samples_are_in_memory(scaling, monkeypatch):
-    raw, settings = images((3, 5, 4), 40), {"classes": "all", "scaling": scaling}
-    whole = prepare(raw, settings)
-    monkeypatch.setattr(splitting, "MOMENTS", 7)
-    parts = prepare(raw, settings)
-    torch.testing.assert_close(parts.train.inputs, whole.train.inputs, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(parts.test.inputs, whole.test.inputs, rtol=1e-12, atol=1e-12)
+@pytest.mark.parametrize("scaling", AXES)
+@pytest.mark.parametrize("kind", ["grey", "of two digits", "colours"])
+@pytest.mark.parametrize("in_memory", [2000, 7])
+def test_inputs_are_scaled_by_the_moments_of_the_training_images(
+    in_memory, kind, scaling, digits, monkeypatch
+):
+    monkeypatch.setattr(splitting, "MOMENTS", in_memory)
+    raw, classes = digits, [3, 8] if kind == "of two digits" else "all"
+    if kind == "colours":
+        raw = images((3, 5, 4), 40)
+        raw["train_inputs"][:, 2] = 7  # a channel that never varies
+    splits = prepare(raw, {"classes": classes, "scaling": scaling})
+    expected = scaled(raw, scaling, classes)
+    for split, right in zip((splits.train, splits.test), expected, strict=True):
+        np.testing.assert_allclose(split.inputs, right, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("scaling", ["unit", "standardized", "channels", "components"])
