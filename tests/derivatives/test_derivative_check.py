@@ -213,7 +213,7 @@ def both_ways(x):
 
 
 def slightly(x):
-    """Autograd says 1 at 0, the sides are 1 + 3e-5 and 1 + 4e-5: closer to each other than to it."""
+    """Autograd says 1 at 0, and the sides 1 + 3e-5 and 1 + 4e-5, which are closer to each other."""
     return x + 4e-5 * x.relu() - 3e-5 * (-x).relu()
 
 

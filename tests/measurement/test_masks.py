@@ -270,6 +270,9 @@ def test_what_has_no_meaning_with_masks_is_refused_in_a_sentence():
     case = Case("pixels")
     case.labels = case.labels[:, 0, 0]
     refused("a class for each position", case.measured, "hessian")
+    case = Case("pixels")
+    case.labels[0, 0, 0] = 3
+    refused("label 3", case.measured, "hessian")
 
 
 @pytest.mark.parametrize("kind", ["sequences", "pixels"])

@@ -31,6 +31,11 @@ def custom(*arguments, training=False):
     return lambda: Custom(*arguments).train(training)
 
 
+def with_complex_weight(model):
+    model[1].weight = nn.Parameter(model[1].weight.detach() + 0j)
+    return model
+
+
 BATCH = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
 REFUSED = {
     "dropout": (sequence(nn.Dropout(0.1), training=True), ["'1' (Dropout)", "call model.eval()"]),
@@ -75,6 +80,7 @@ REFUSED = {
         ["no parameter", "requires_grad_(True)"],
     ),
     "no parameters": (nn.Tanh, "no parameters"),
+    "complex": (lambda: with_complex_weight(sequence()()), "complex"),
 }
 
 
