@@ -136,19 +136,10 @@ def test_the_dataset_survives_a_file_unchanged(report, tmp_path):
     loaded = store.load_dataset(path)
     assert loaded.identical(report[sorted(report.data_vars)])
     assert loaded.attrs == report.attrs
-    store.save_dataset(tmp_path / "again.zarr.zip", report)
-    assert (tmp_path / "again.zarr.zip").read_bytes() == path.read_bytes()
     report.to_netcdf(tmp_path / "report.nc")
     with xr.open_dataset(tmp_path / "report.nc") as read:
         assert read.sharpness == report.sharpness
         assert read.attrs["parameters_frozen"] == "6.bias"
-
-
-def test_the_package_offers_measure_and_its_error_and_says_what_it_lacks():
-    assert {"measure", "MeasureError"} <= set(dir(flatlab))
-    assert flatlab.measure.__doc__
-    with pytest.raises(AttributeError, match="measures"):
-        _ = flatlab.measures
 
 
 @pytest.mark.parametrize("error", [ValueError, RuntimeError, KeyError, KeyboardInterrupt])
