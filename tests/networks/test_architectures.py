@@ -18,8 +18,7 @@ from flatlab.data._tensors import prepare
 from flatlab.lab.train import train_packs
 from flatlab.lab.train.initializations import draw
 from flatlab.networks import ACTIVATIONS, Gaussian, build
-from tests.lab.train.by_hand import SEED, batches
-from tests.lab.train.packs import DATA, TRAINING, images, settings
+from tests.lab.train.packs import settings
 
 NETWORK = {"name": "mlp", "options": {"activation": "relu"}}
 NARROW = (16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool")
@@ -324,31 +323,6 @@ def test_simple_vit_is_the_published_one(normal):
         nn.init.normal_(parameter, std=0.5)
     x = normal(4, 3, 6, 8)
     assert torch.allclose(model(x), simple_vit(model.state_dict(), x), rtol=0, atol=1e-11)
-
-
-def test_simple_vit_trains_as_one_writes_it_with_the_framework():
-    """60 steps of SGD with momentum in float64, with torch's own gradients and optimizer."""
-    raw, seed = images((8, 8)), SEED
-    rule = {"momentum": 0.9, "loss": "cross-entropy", "iterations": 60}
-    pack = settings("simple-vit", (0, seed), options=VIT, **rule)
-    [trained] = train_packs(raw, [pack])
-    model = build({"name": "simple-vit", "options": VIT}, (1, 8, 8), 3)
-    draw(model, "framework", seed)
-    tensors = {name: t.detach().double() for name, t in model.named_parameters()}
-    for tensor in tensors.values():
-        tensor.requires_grad_()
-    update = torch.optim.SGD(tensors.values(), lr=TRAINING["lr"], momentum=0.9)
-    split = prepare(raw, DATA).train
-    for batch in batches({**TRAINING, **rule}, 60):
-        update.zero_grad()
-        outputs = simple_vit(tensors, split.inputs[batch])
-        F.cross_entropy(outputs, split.labels[batch]).backward()
-        update.step()
-    arrays, _ = trained.weights
-    assert set(arrays) == set(tensors)
-    for name, tensor in tensors.items():
-        expected = tensor.detach().numpy()
-        np.testing.assert_allclose(arrays[name][1, -1], expected, rtol=0, atol=1e-10)
 
 
 @pytest.mark.more
