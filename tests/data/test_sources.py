@@ -108,12 +108,6 @@ def listing(folder):
 WHOLE = {NAME: CONTENT}
 
 
-def test_a_file_that_is_there_is_not_asked_for(mirrors, tmp_path):
-    (tmp_path / NAME).write_bytes(CONTENT)
-    assert fetch(tmp_path, *mirrors) == WHOLE
-    assert mirrors[0].asked == 0
-
-
 def test_a_missing_file_is_got_from_the_first_source_and_nothing_else_is_left(mirrors, tmp_path):
     folder = tmp_path / "new" / "folder"
     assert fetch(folder, *mirrors) == WHOLE

@@ -69,11 +69,12 @@ def test_few_products_are_not_converged_and_say_so():
     assert not found.converged.all()
 
 
-def test_products_that_are_not_finite_are_no_eigenvalues():
-    start = torch.ones(5, dtype=torch.float64)
-    found = krylov.extreme_eigenvalues(lambda v: v * torch.nan, start, 2)
+def test_products_that_are_not_finite_have_neither_eigenvalues_nor_quadratures():
+    start, product = torch.ones(5, dtype=torch.float64), lambda v: v * torch.nan
+    found = krylov.extreme_eigenvalues(product, start, 2)
     assert np.isnan(found.values).all()
     assert not found.converged.any()
+    assert np.isnan(quadrature(product, start, 2, 3).nodes).all()
 
 
 def test_a_start_near_the_eigenvectors_saves_products():
@@ -160,8 +161,3 @@ def test_the_quadrature_of_an_exhausted_space_is_the_spectrum_itself():
     peak = 1 / (0.1 * (2 * np.pi) ** 0.5)
     assert mean == pytest.approx([0.4 * peak, 0, 0.6 * peak], abs=1e-9)
     assert error == pytest.approx(0, abs=1e-9)
-
-
-def test_products_that_are_not_finite_have_no_quadrature():
-    start = torch.ones(5, dtype=torch.float64)
-    assert np.isnan(quadrature(lambda v: v * torch.nan, start, 2, 3).nodes).all()

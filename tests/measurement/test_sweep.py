@@ -280,10 +280,6 @@ def attempted(call, *arguments, **options):
             return print(error)
 
 
-def test_the_sweep_is_wide():
-    assert len(CASES) >= 150
-
-
 @pytest.mark.every(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", SWEPT)

@@ -8,10 +8,9 @@ import scipy.stats
 
 from flatlab.stats import Correlations, over_seeds, trends, undefined
 from flatlab.stats.estimate import fisher, spread, strata_of
-from flatlab.stats.ranks import Ranks
 from flatlab.stats.time_weights import correlation, shares
 from flatlab.stats.trends import contrast, difference, mean, pearson, rise, tau_in_order
-from tests.stats.samples import columns, student
+from tests.stats.samples import student
 
 
 @pytest.mark.parametrize(
@@ -115,30 +114,6 @@ def test_a_tie_counts_zero_in_tau(values):
     assert tau_in_order(curves) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("ties", [False, True])
-def test_the_tau_of_runs_is_that_of_a_loop(ties):
-    """On z, shrunk by one pair that counts zero; of all runs and without each."""
-    x, y, _ = (np.round(v) if ties else v for v in columns().values())
-    x, y = x[:14], y[:14]
-    ours = Ranks({"x": x, "y": y}, settings=None).tau("x", "y")
-    if not ties:
-        assert brute_tau(x, y) == pytest.approx(scipy.stats.kendalltau(x, y).statistic)
-    assert ours.value == pytest.approx(brute_tau(x, y))
-    assert np.tanh(ours.point) == pytest.approx(brute_tau(x, y) * 91 / 92)
-    jackknife_values = [brute_tau(np.delete(x, i), np.delete(y, i)) * 78 / 79 for i in range(14)]
-    assert ours.jackknife_values == pytest.approx(np.arctanh(jackknife_values))
-    ends = student(ours.point, ours.jackknife_values, np.zeros(14), unit_variance_factor=False)
-    assert ours.interval() == pytest.approx(np.tanh(ends) * 92 / 91)
-
-
-def test_the_tau_of_perfect_order_is_finite():
-    ranks = Ranks({"x": np.arange(10), "y": np.arange(10) ** 3}, settings=None)
-    ours = ranks.tau("x", "y")
-    assert ours.value == pytest.approx(1)
-    assert np.tanh(ours.point) == pytest.approx(45 / 46)
-    assert np.isfinite(ours.interval()).all()
-
-
 def test_curves_correlate_as_numpy_says():
     a, b = np.random.default_rng(10).normal(size=(2, 4, 15))
     expected = [np.corrcoef(*rows)[0, 1] for rows in zip(a, b, strict=True)]
@@ -206,18 +181,15 @@ def test_weights_are_of_all_pairs(n):
 
 
 @pytest.mark.parametrize("by", ["iterations", "log"])
-def test_shares_are_those_of_the_nearest_checkpoint_at_every_moment(by):
-    steps = np.array([1, 3, 10, 30, 100, 130])
-    times = np.log(steps) if by == "log" else steps
+@pytest.mark.parametrize("steps", [[1, 3, 10, 30, 100, 130], [0, 1, 10, 100], [0, 10, 20, 30]])
+def test_shares_are_those_of_the_nearest_checkpoint_at_every_moment(steps, by):
+    """Step 0 has no place on a logarithmic axis, and no share."""
+    counted = np.array([step for step in steps if step > 0 or by == "iterations"])
+    times = np.log(counted) if by == "log" else counted
     moments = np.linspace(times[0], times[-1], 200_001)
     nearest = np.abs(moments[:, None] - times).argmin(1)
-    expected = np.bincount(nearest) / len(moments)
+    expected = [0] * (len(steps) - len(counted)) + [*np.bincount(nearest) / len(moments)]
     assert shares(steps, by) == pytest.approx(expected, abs=1e-4)
-
-
-def test_equal_distances_give_equal_weights_but_for_the_ends():
-    assert shares([0, 10, 20, 30], "iterations") == pytest.approx([1 / 6, 1 / 3, 1 / 3, 1 / 6])
-    assert shares([0, 1, 10, 100], "log") == pytest.approx([0, 1 / 4, 1 / 2, 1 / 4])
 
 
 def test_a_weight_is_a_number_of_repetitions():
