@@ -144,13 +144,19 @@ def test_a_verdict_on_derivatives_holds_for_what_it_was_made_of(change, tracked)
     assert found == pytest.approx(right(wanted, X)[0], rel=1e-5)
 
 
-def test_parts_that_are_unfrozen_other_samples_and_other_losses_ask_again(monkeypatch):
-    model, starts, asked = perceptron(), {}, []
-    model[0].requires_grad_(False)
-    check = derivative_check.Comparisons.of
+@pytest.fixture
+def asked(monkeypatch):
+    """One more each time that derivatives are checked."""
+    asked, copied = [], derivative_check.double_copy
     monkeypatch.setattr(
-        derivative_check.Comparisons, "of", lambda *given: (asked.append(1), check(*given))[1]
+        derivative_check, "double_copy", lambda model: asked.append(1) or copied(model)
     )
+    return asked
+
+
+def test_parts_that_are_unfrozen_other_samples_and_other_losses_ask_again(asked):
+    model, starts = perceptron(), {}
+    model[0].requires_grad_(False)
 
     def ask(x=X, y=LABELS, **how):
         before = len(asked)
@@ -176,23 +182,27 @@ def test_parts_that_are_unfrozen_other_samples_and_other_losses_ask_again(monkey
     assert ask()
 
 
-def test_what_a_tracker_meets_later_does_not_stop_the_training():
+def test_what_a_tracker_meets_does_not_stop_the_training_and_is_checked_once(asked):
     model = perceptron()
     tracker = flatlab.Tracker(model, X, LABELS, every=1, families="hessian", loss="cross-entropy")
     with pytest.raises(flatlab.MeasureError):
         flatlab.Tracker(model, X, LABELS, loss="no loss")(0)
-    tracker(0)
-    with torch.no_grad():
-        model[0].weight.fill_(torch.nan)
-    forward = model.forward
-    tracker(1)
+    asked.clear()
+    weight = model[0].weight.detach().clone()
+
+    def at(step, factor):
+        with torch.no_grad():
+            model[0].weight.copy_(factor * weight)
+        tracker(step)
+
+    for step, factor in enumerate([torch.nan, 1, torch.nan, 0.9]):
+        at(step, factor)
+    assert len(asked) == 1  # nothing can be checked at weights that are not finite
     model.forward = lambda x: 1 / 0
-    with pytest.warns(UserWarning, match="not measured at step 2"):
-        tracker(2)
-    model.forward = forward
-    with torch.no_grad():
-        model[0].weight.fill_(0.1)
-    tracker(3)
+    with pytest.warns(UserWarning, match="not measured at step 4"):
+        tracker(4)
+    del model.forward
+    at(5, 0.8)
     values = tracker.table.hessian_lambda_max.values
-    assert np.isfinite(values).tolist() == [True, False, False, True]
-    assert tracker.table.attrs["failures"][0].startswith("step 2: ")
+    assert np.isfinite(values).tolist() == [False, True, False, True, False, True]
+    assert tracker.table.attrs["failures"][0].startswith("step 4: ")
