@@ -11,7 +11,6 @@ import flatlab
 from flatlab.derivatives.per_sample.memory import held_while
 from flatlab.derivatives.second_order import matrices
 from flatlab.derivatives.second_order.second_pass import SecondPass, with_second_pass
-from flatlab.families import hessian, sharpness, spectrum
 from flatlab.inputs.loss_forms import OfPositions
 from flatlab.losses import loss_of
 from tests.networks.small_networks import LOSSES, small, targets_for
@@ -292,43 +291,28 @@ def test_what_autograd_keeps_is_counted_once(network):
     assert held_while(lambda: None) == 0
 
 
-@pytest.mark.first(1)
-@pytest.mark.parametrize("family", ["hessian", "spectrum"])
-def test_curvature_takes_as_many_samples_as_fit(network, monkeypatch, family):
+RADII = {"average-standard-l2": [0.1], "worst-standard-linf": [0.001]}
+FITTING = {  # families, their options, and what does not depend on how many samples fit
+    "hessian": ({}, ["hessian_lambda_max", "gauss_newton_lambda_max"]),
+    "sharpness": ({"sharpness_radii": RADII}, ["sharpness_at_radius"]),
+    "spectrum": ({}, ["largest_eigenvalue"]),
+}
+
+
+@pytest.mark.first(2)
+@pytest.mark.parametrize("family", FITTING)
+def test_as_many_samples_are_evaluated_at_once_as_fit(network, family):
+    (options, names), sizes = FITTING[family], []
     x, y = torch.randn(40, 20, dtype=torch.float64), torch.arange(40) % 3
-    how = {"families": family, "loss": "cross-entropy"}
-    parts, batches_of = [], hessian.batches_of
+    network[0].register_forward_hook(lambda module, given, f: sizes.append(len(given[0])))
 
-    def noted(*given):
-        parts.append([len(inputs) for inputs, _ in batches_of(*given)])
-        return batches_of(*given)
+    def measured(**how):
+        sizes.clear()
+        how |= {"families": family, "loss": "cross-entropy", **options}
+        return flatlab.measure(network, x, y, **how), max(sizes)
 
-    for module in (hessian, spectrum):
-        monkeypatch.setattr(module, "batches_of", noted)
-    whole = flatlab.measure(network, x, y, **how)
-    blocks = flatlab.measure(network, x, y, memory=20_000, **how)
-    assert parts[0] == [40]
-    assert sum(parts[1]) == 40
-    assert len(parts[1]) > 2
-    values = {"hessian": ["hessian_lambda_max", "gauss_newton_lambda_max"]}
-    for name in values.get(family, ["largest_eigenvalue"]):
-        assert blocks[name].values == pytest.approx(whole[name].values, rel=1e-7)
-    flatlab.measure(network, x, y, memory=100_000, batch_size=25, **how)
-    assert parts[2] == [25, 15]
-
-
-def test_sharpness_evaluates_as_many_samples_as_fit(network, monkeypatch):
-    x, y = torch.randn(40, 20, dtype=torch.float64), torch.arange(40) % 3
-    radii = {"average-standard-l2": [0.1], "worst-standard-linf": [0.001]}
-    how = {"families": "sharpness", "sharpness_radii": radii, "loss": "cross-entropy"}
-    sizes, batch_loss = [], sharpness.BatchLoss
-
-    def noted(*given):
-        sizes.append(given[4])
-        return batch_loss(*given)
-
-    monkeypatch.setattr(sharpness, "BatchLoss", noted)
-    whole, blocks = (flatlab.measure(network, x, y, memory=m, **how) for m in (None, 20_000))
-    assert sizes[0] == 40 > sizes[1] > 1
-    values, theirs = blocks["sharpness_at_radius"].values, whole["sharpness_at_radius"].values
-    assert values == pytest.approx(theirs, rel=1e-9, nan_ok=True)
+    (whole, all_samples), (blocks, some) = measured(), measured(memory=20_000)
+    assert all_samples == 40 > some > 4
+    for name in names:
+        assert blocks[name].values == pytest.approx(whole[name].values, rel=1e-7, nan_ok=True)
+    assert measured(memory=100_000, batch_size=25)[1] == 25
