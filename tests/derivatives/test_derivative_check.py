@@ -13,6 +13,7 @@ from flatlab.derivatives.checks import derivative_check
 from flatlab.derivatives.checks.derivative_check import check_derivatives
 from flatlab.derivatives.checks.differences import STEPS, VALUE_STEPS, Point, compared
 from flatlab.losses import loss_of
+from tests.networks.written import Written
 from tests.refusals import refused
 from tests.synthetic.differences import hessian_by_differences
 
@@ -54,18 +55,9 @@ class WrongOnce(Sine):
         return 1.1 * gradient * ctx.saved_tensors[0].cos()
 
 
-class Activation(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
 def network(function=torch.sin, dtype=torch.float64):
     torch.manual_seed(0)
-    act = Activation(function)
+    act = Written(lambda net, x: function(x))
     return nn.Sequential(nn.Linear(6, 5), act, nn.Linear(5, 3)).to(dtype).eval()
 
 
@@ -123,7 +115,7 @@ def test_draws_that_are_rare_are_found(monkeypatch):
 
 @pytest.mark.parametrize("family", [f for f in FAMILIES if takes_gradients(f)])
 def test_a_wrong_gradient_is_refused_by_every_family_that_takes_one(family):
-    words = ["layer '1' (Activation)", "gradients"]
+    words = ["layer '1' (Written)", "gradients"]
     refused(words, measured, network(WrongOnce.apply), *samples(), family)
 
 
@@ -139,7 +131,7 @@ def test_the_derivatives_of_a_large_network_are_compared_on_one_sample(monkeypat
     assert 1 in sizes
     assert sizes[0] > 1  # whether samples are mixed needs more
     wrong = network(WrongOnce.apply)
-    refused("layer '1' (Activation)", measured, wrong, *samples(), "hessian")
+    refused("layer '1' (Written)", measured, wrong, *samples(), "hessian")
 
 
 @pytest.mark.first(2)
@@ -154,7 +146,7 @@ def test_second_derivatives_that_are_wrong_or_missing_are_differences_of_gradien
     digits = 1e-5 if dtype == torch.float32 else 1e-7
     assert [float(report[name]) for name in CURVATURE] == pytest.approx(expected, rel=digits)
     assert "differences of gradients (relative error" in report.attrs["derivatives"]
-    assert "layer '1' (Activation)" in report.attrs["derivatives"]
+    assert "layer '1' (Written)" in report.attrs["derivatives"]
     assert "derivatives" not in measured(network(), *samples(), "hessian").attrs
 
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.nn.functional import one_hot
 from torch.utils.data import DataLoader, TensorDataset
 
-from tests.measurement.given import Behind, right
+from tests.measurement.given import behind, right
 from tests.networks.users import LABELS, Plain, V, X, measured, same, seeded
 from tests.networks.written import Written
 from tests.refusals import refused
@@ -183,8 +183,8 @@ def test_outputs_at_positions_are_one_vector_of_all_of_them(family):
 
 def test_numbers_per_sample_without_a_dimension_are_one_output():
     squeezed, column = (
-        Behind(seeded(Plain), lambda f: f[:, 0]),
-        Behind(seeded(Plain), lambda f: f[:, :1]),
+        behind(seeded(Plain), lambda f: f[:, 0]),
+        behind(seeded(Plain), lambda f: f[:, :1]),
     )
     number = measured("hessian", squeezed, X, V[:, 0], loss="half-mse")
     same(number, measured("hessian", column, X, V[:, :1], loss="half-mse"))

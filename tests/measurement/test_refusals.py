@@ -7,20 +7,15 @@ import torch.nn.functional as F
 from torch import nn
 
 import flatlab
+from tests.networks.written import Written
 from tests.refusals import refused
 
 
-class Custom(nn.Module):
+def network(between=lambda self, h: h, behind=lambda f: f):
     """Two linear layers with something of one's own between them, and behind them."""
-
-    def __init__(self, between=lambda self, h: h, behind=lambda f: f):
-        super().__init__()
-        torch.manual_seed(0)
-        self.first, self.last = nn.Linear(4, 6), nn.Linear(6, 3)
-        self.between, self.behind = between, behind
-
-    def forward(self, x):
-        return self.behind(self.last(self.between(self, self.first(x).tanh())))
+    torch.manual_seed(0)
+    parts = {"first": nn.Linear(4, 6), "last": nn.Linear(6, 3)}
+    return Written(lambda net, x: behind(net.last(between(net, net.first(x).tanh()))), **parts)
 
 
 def sequence(*modules, training=False):
@@ -28,7 +23,7 @@ def sequence(*modules, training=False):
 
 
 def custom(*arguments, training=False):
-    return lambda: Custom(*arguments).train(training)
+    return lambda: network(*arguments).train(training)
 
 
 def with_complex_weight(model):
@@ -157,7 +152,7 @@ def test_an_idle_head_changes_nothing():
         self.idle(h)
         return h
 
-    plain, with_head = Custom(), Custom(call_idle)
+    plain, with_head = network(), network(call_idle)
     with_head.idle = nn.Linear(6, 9)
     expected, found = flatlab.measure(plain, BATCH), flatlab.measure(with_head, BATCH)
     for name in ("sharpness", "mls", "log_volume", "input_invariant_mls"):

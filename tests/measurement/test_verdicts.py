@@ -12,7 +12,7 @@ from torch import nn
 
 import flatlab
 from flatlab.derivatives.checks import derivative_check
-from tests.measurement.given import LABELS, Around, Behind, Tanh, X, perceptron, right
+from tests.measurement.given import LABELS, Tanh, X, around, behind, perceptron, right
 
 
 def saturated(scale):
@@ -48,8 +48,8 @@ FITTED = {
     "saturated units": lambda: times(40),
     "dead units": lambda: (dead(perceptron(nn.ReLU)), X, LABELS),
     "weights of 0": lambda: times(0),
-    "softmax inside": lambda: (Behind(saturated(1e3), lambda f: f.softmax(1)), X, LABELS),
-    "sigmoids inside": lambda: (Behind(saturated(1e3), torch.sigmoid), X, LABELS),
+    "softmax inside": lambda: (behind(saturated(1e3), lambda f: f.softmax(1)), X, LABELS),
+    "sigmoids inside": lambda: (behind(saturated(1e3), torch.sigmoid), X, LABELS),
 }
 LINEAR = nn.Linear(4, 3).double()
 
@@ -110,7 +110,7 @@ AGAIN = "by a hook", "in a list", "by a buffer"
 @pytest.mark.parametrize("tracked", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_verdict_on_derivatives_holds_for_what_it_was_made_of(change, tracked):
-    model, starts = Around(lambda net, x: net(x)), {}
+    model, starts = around(lambda net, x: net(x)), {}
     model.net[1] = Wrong(torch.tanh)
     how = {"families": "hessian", "loss": "cross-entropy"}
     tracker = flatlab.Tracker(model, X, LABELS, every=1, **how)
