@@ -23,6 +23,7 @@ from flatlab.measuring.quantity import SampleSet, Settings
 from tests.lab.train.packs import images, settings
 from tests.networks.small_networks import LOSSES
 from tests.networks.whole import matrices_of
+from tests.networks.written import Written
 from tests.synthetic.packs import asked, of_split
 
 # torch warns of itself when it first differentiates forward, which torch.func.hessian does
@@ -108,19 +109,18 @@ def test_a_map_of_low_rank_is_exhausted_and_a_zero_map_has_zero(normal):
     assert (zero.value, zero.residual, zero.converged) == (0, 0, True)
 
 
-class OfTheBatch(nn.Module):
+def of_the_batch(norm):
     """Batch norm in training mode, written out: torch.func differentiates the built-in one wrongly.
 
     Its Hessian is not even symmetric.
     """
 
-    def __init__(self, norm):
-        super().__init__()
-        self.weight, self.bias, self.eps = norm.weight, norm.bias, norm.eps
-
-    def forward(self, x):
+    def normalized(net, x):
         centred = x - x.mean(0)
-        return centred / (centred.square().mean(0) + self.eps).sqrt() * self.weight + self.bias
+        scale = (centred.square().mean(0) + norm.eps).sqrt()
+        return centred / scale * net.weight + net.bias
+
+    return Written(normalized, weight=norm.weight, bias=norm.bias)
 
 
 @pytest.mark.first(1)
@@ -137,7 +137,7 @@ def test_batch_norm_is_that_of_the_samples_or_the_running_one_as_asked(mode, nor
     assert not any(module.training for module in model.modules())
     assert all(torch.equal(before[n], tensor) for n, tensor in model.state_dict().items())
     if mode == "train":
-        model[1] = OfTheBatch(model[1])
+        model[1] = of_the_batch(model[1])
     check_largest(found, model, x, one_hot(), LOSSES["half-mse"])
 
 

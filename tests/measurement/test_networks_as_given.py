@@ -211,14 +211,9 @@ def test_a_network_is_the_function_that_it_computes(case):
     assert found[1] is None or found[1] == pytest.approx(wanted[1], rel=rel)
 
 
-class Stashing(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = perceptron()
-
-    def forward(self, x):
-        self.features = self.net[:2](x)
-        return self.net[2:](self.features)
+def stashing(model, x):
+    model.features = model.net[:2](x)
+    return model.net[2:](model.features)
 
 
 class Tempered(nn.Module):
@@ -236,7 +231,7 @@ def renormed(net, x):
     return net(x)
 
 
-stashing = Stashing()
+stash = Written(stashing, net=perceptron())
 OTHER = {
     "max_norm": (Text(max_norm=1.0), TOKENS, {}, "'e.weight'"),
     "max_norm of a bag": (Text(bag=True, max_norm=1.0), TOKENS, {}, ""),
@@ -254,24 +249,24 @@ OTHER = {
         "original",
     ),
     "features that are kept": (
-        stashing,
+        stash,
         X,
-        {"loss": lambda f, y: F.cross_entropy(f, y) + stashing.features.square().mean()},
+        {"loss": lambda f, y: F.cross_entropy(f, y) + stash.features.square().mean()},
         "function of more",
     ),
     "detached features": (
-        stashing,
+        stash,
         X,
-        {"loss": lambda f, y: F.cross_entropy(f, y) + stashing.features.detach().mean()},
+        {"loss": lambda f, y: F.cross_entropy(f, y) + stash.features.detach().mean()},
         "function of more",
     ),
     "a penalty": (
-        stashing,
+        stash,
         X,
-        {"loss": lambda f, y: F.cross_entropy(f, y) + stashing.net[0].weight.square().sum()},
+        {"loss": lambda f, y: F.cross_entropy(f, y) + stash.net[0].weight.square().sum()},
         "'net.0.weight'",
     ),
-    "parameters of a loss": (stashing, X, {"loss": Tempered()}, "'t'"),
+    "parameters of a loss": (stash, X, {"loss": Tempered()}, "'t'"),
     "lazy": (nn.Sequential(nn.LazyLinear(5), nn.LazyBatchNorm1d()), X, {}, "lazy"),
     "complex outputs": (around(lambda net, x: net(x) + 0j), X, {}, "complex128"),
 }
