@@ -173,13 +173,3 @@ def test_distances_from_the_weights_before_training(weights, reported):
     expected = sum((a - b).square().sum().item() for a, b in pairs) ** 0.5
     found = reported(weights, *MODEL, *given, *options).parameter_distance.item()
     assert found == pytest.approx(expected, rel=1e-5)
-
-
-@pytest.mark.more
-def test_a_network_in_a_file_of_torch_is_measured(printed):
-    torch.save(network().state_dict(), "w.pt")
-    command = ["measure", "w.pt", *MODEL, "--samples", "2"]
-    text = printed(*command, "--family", "all")
-    for part in (", adaptive", "left_out: ", "hessian_lambda_max"):
-        assert part in text
-    assert "linear is for classifiers that are one linear layer" in text

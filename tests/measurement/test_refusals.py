@@ -133,18 +133,6 @@ def test_gram_matrices_beyond_memory_are_refused_in_favour_of_an_estimate():
     refused(words, flatlab.measure, model, x, memory=10_000, accuracy="exact")
 
 
-@pytest.mark.more
-def test_what_does_not_fit_is_estimated_by_default_and_says_so():
-    model, x = nn.Sequential(nn.Linear(4, 50), nn.Tanh(), nn.Linear(50, 100)), torch.ones(5, 4)
-    with pytest.warns(UserWarning, match="geometry estimates, with standard errors"):
-        report = flatlab.measure(model, x, memory=10_000)
-    assert 0 < float(report["sharpness_error"]) < 0.1 * float(report["sharpness"])
-    assert report.attrs["accuracy"] == 0.02
-    fitting = flatlab.measure(model, x)
-    exact = flatlab.measure(model, x, accuracy="exact")
-    assert fitting.identical(exact)
-
-
 def test_an_idle_head_changes_nothing():
     """A layer that is called, and whose output nobody uses."""
 
