@@ -57,35 +57,52 @@ AXES = {"unit": (), "standardized": None, "channels": (0, 2, 3), "components": 0
 """Those over which the moments of each scaling are taken."""
 
 
-def scaled(raw, scaling, classes="all"):
-    """The images of some classes as the definitions say, by numpy: training ones and test ones."""
-    both = []
+def seen(raw, scaling, classes):
+    """What networks see by the definitions, in numpy: images and labels of both parts."""
+    both, labels = [], []
     for part in ("train", "test"):
-        inputs, labels = raw[f"{part}_inputs"].values, raw[f"{part}_labels"].values
-        kept = np.isin(labels, labels if classes == "all" else classes)
-        both.append(inputs[kept].reshape(kept.sum(), -1, *inputs.shape[-2:]).astype(float))
-    if scaling == "unit":
-        return [images / raw.attrs["maximum"] for images in both]
-    shift, spread = (f(both[0], AXES[scaling], keepdims=True) for f in (np.mean, np.std))
-    spread[spread == 0] = np.inf  # what never varies is 0
-    return [(images - shift) / spread for images in both]
+        inputs, given = raw[f"{part}_inputs"].values, raw[f"{part}_labels"].values.tolist()
+        kept = [number for number, label in enumerate(given) if label in classes]
+        both.append(inputs[kept].reshape(len(kept), -1, *inputs.shape[-2:]).astype(float))
+        labels.append([classes.index(given[number]) for number in kept])
+    shift, spread = 0, raw.attrs["maximum"]
+    if scaling != "unit":
+        shift, spread = (f(both[0], AXES[scaling], keepdims=True) for f in (np.mean, np.std))
+        spread[spread == 0] = np.inf  # what never varies is 0
+    return zip([(images - shift) / spread for images in both], labels, strict=True)
+
+
+KINDS = {  # the images, their classes, and the outputs of the network
+    "grey": ("digits", "all", None),
+    "of two digits": ("digits", [3, 8], None),
+    "in another order": ("digits", [9, 0, 4], 10),
+    "in colours": ("colours", "all", 13),
+}
 
 
 @pytest.mark.parametrize("scaling", AXES)
-@pytest.mark.parametrize("kind", ["grey", "of two digits", "colours"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("in_memory", [2000, 7])
-def test_inputs_are_scaled_by_the_moments_of_the_training_images(
+def test_inputs_are_scaled_by_moments_of_training_images_and_targets_are_one_for_the_class(
     in_memory, kind, scaling, digits, monkeypatch
 ):
     monkeypatch.setattr(splitting, "MOMENTS", in_memory)
-    raw, classes = digits, [3, 8] if kind == "of two digits" else "all"
-    if kind == "colours":
+    name, classes, outputs = KINDS[kind]
+    raw = digits
+    if name == "colours":
         raw = images((3, 5, 4), 40)
         raw["train_inputs"][:, 2] = 7  # a channel that never varies
-    splits = prepare(raw, {"classes": classes, "scaling": scaling})
-    expected = scaled(raw, scaling, classes)
-    for split, right in zip((splits.train, splits.test), expected, strict=True):
-        np.testing.assert_allclose(split.inputs, right, rtol=1e-12, atol=1e-12)
+    dtype = torch.float32 if in_memory == 7 else torch.float64
+    splits = prepare(raw, {"classes": classes, "scaling": scaling}, outputs, dtype)
+    classes = [*range(len(raw.attrs["classes"]))] if classes == "all" else classes
+    assert splits.outputs == (outputs or len(classes))
+    close = {"rtol": 1e-6, "atol": 1e-6} if in_memory == 7 else {"rtol": 1e-12, "atol": 1e-12}
+    expected = zip((splits.train, splits.test), seen(raw, scaling, classes), strict=True)
+    for split, (inputs, labels) in expected:
+        assert split.inputs.dtype == split.targets.dtype == dtype
+        np.testing.assert_allclose(split.inputs, inputs, **close)
+        assert split.labels.tolist() == labels
+        assert np.array_equal(split.targets, np.eye(splits.outputs)[labels])
 
 
 @pytest.mark.parametrize("scaling", ["unit", "standardized", "channels", "components"])
@@ -132,35 +149,6 @@ def test_fewer_pixels_are_the_means_of_an_area(digits):
     half = prepare(digits, {**PIXELS, "pixels": 4}).train.inputs
     corners = [whole[..., row::2, column::2] for row in (0, 1) for column in (0, 1)]
     assert torch.allclose(half, sum(corners) / 4, rtol=0, atol=1e-14)
-
-
-@pytest.mark.parametrize("classes", [[0, 1], [7, 2], [9, 0, 4]])
-def test_classes_are_renumbered_in_the_order_given(classes, digits):
-    splits = prepare(digits, {"classes": classes, "scaling": "unit"})
-    for part in ("train", "test"):
-        labels, split = digits[f"{part}_labels"].values, getattr(splits, part)
-        kept = np.isin(labels, classes)
-        assert [classes[label] for label in split.labels.tolist()] == labels[kept].tolist()
-        images = digits[f"{part}_inputs"].values[kept]
-        assert np.array_equal(split.inputs.numpy()[:, 0] * 16, images)
-    assert splits.outputs == len(classes)
-
-
-@pytest.mark.parametrize("outputs", [None, 10, 13])
-def test_targets_are_one_for_the_class_and_zero_for_all_other_outputs(outputs, digits):
-    splits = prepare(digits, UNIT, outputs)
-    assert splits.outputs == (outputs or 10)
-    for split in (splits.train, splits.test):
-        assert split.targets.shape == (len(split.labels), splits.outputs)
-        assert (split.targets.sum(1) == 1).all()
-        assert (split.targets[torch.arange(len(split.labels)), split.labels] == 1).all()
-        assert not split.targets[:, 10:].any()
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_inputs_and_targets_have_the_precision_asked_for(dtype, stripes):
-    split = prepare(stripes, UNIT, dtype=dtype).train
-    assert split.inputs.dtype == split.targets.dtype == dtype
 
 
 @pytest.mark.parametrize(
