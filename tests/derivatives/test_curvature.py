@@ -76,39 +76,6 @@ def test_eigenvalues_are_the_largest_of_the_whole_matrices(activation, loss, mlp
     check_largest(found, model, x, one_hot(), loss)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_largest_eigenvalue_is_not_that_of_the_largest_modulus(seed, normal):
-    turn = torch.linalg.qr(normal(40, 40, seed=seed))[0]
-    values = torch.linspace(-10, 3, 40, dtype=torch.float64)
-    matrix = turn @ values.diag() @ turn.T
-    found = largest_eigenvalue(lambda v: matrix @ v, normal(40, seed=seed + 7), most=40)
-    assert found.value == pytest.approx(3, rel=1e-4)
-    assert found.converged
-
-
-def test_the_residual_bounds_the_error_and_says_where_the_iteration_has_not_arrived(normal):
-    matrix = normal(60, 60)
-    matrix = matrix + matrix.T
-    exact = torch.linalg.eigvalsh(matrix)
-    for most in (4, 8, 15, 60):
-        found = largest_eigenvalue(lambda v: matrix @ v, normal(60, seed=2), 1e-6, most)
-        error = (exact - found.value).abs().min().item()
-        assert error <= found.residual * abs(found.value) * (1 + 1e-9) + 1e-12
-        assert found.converged == (found.residual <= 1e-6)
-        assert found.products <= most
-    assert found.converged
-
-
-def test_a_map_of_low_rank_is_exhausted_and_a_zero_map_has_zero(normal):
-    vector = normal(30)
-    found = largest_eigenvalue(lambda v: vector * (vector @ v), normal(30, seed=1))
-    assert found.converged
-    assert found.value == pytest.approx((vector @ vector).item(), rel=1e-12)
-    assert found.products <= 3
-    zero = largest_eigenvalue(torch.zeros_like, normal(30))
-    assert (zero.value, zero.residual, zero.converged) == (0, 0, True)
-
-
 def of_the_batch(norm):
     """Batch norm in training mode, written out: torch.func differentiates the built-in one wrongly.
 

@@ -113,6 +113,28 @@ def test_a_space_stays_orthonormal_and_its_projection_is_that_of_the_map(precisi
     assert space.projection == pytest.approx(projected, abs=1e3 * 50 * eps)
 
 
+FOR_LANCZOS = {  # and how many products exhaust their spaces
+    "normal": (np.random.default_rng(0).normal(size=60), 60),
+    "larger modulus below": (np.linspace(-10, 3, 40), 40),
+    "rank one": (np.r_[5.0, np.zeros(29)], 3),
+    "zero": (np.zeros(30), 1),
+}
+
+
+@pytest.mark.parametrize("name", FOR_LANCZOS)
+@pytest.mark.parametrize("seed", range(3))
+def test_lanczos_finds_the_largest_and_its_residual_bounds_the_error(seed, name, normal):
+    values, needed = FOR_LANCZOS[name]
+    a, start = matrix(values), normal(len(values), seed=seed)
+    for most in (4, 8, 15, 60):
+        found = largest_eigenvalue(lambda v: a @ v, start, 1e-6, most)
+        assert np.abs(values - found.value).min() <= found.residual * abs(found.value) + 1e-12
+        assert found.converged == (found.residual <= 1e-6)
+        assert found.products <= min(most, needed)
+    assert found.converged
+    assert found.value == pytest.approx(values.max(), rel=1e-9, abs=1e-12)
+
+
 class Operations(TorchDispatchMode):
     """Counts the operations of torch."""
 
