@@ -47,11 +47,8 @@ def test_the_clock_of_a_bar_moves_during_a_single_long_step(monkeypatch, capsys)
     assert sum(map(bool, drawn)) > 2
     assert alone.clock is not None
     assert not alone.clock.is_alive()
-
-
-def test_a_bar_that_is_not_shown_has_no_clock():
-    with ProgressBar("one step", 1, progress=False) as alone:
-        assert alone.clock is None
+    with ProgressBar("one step", 1, progress=False) as hidden:
+        assert hidden.clock is None
 
 
 def test_durations_are_in_words():

@@ -248,20 +248,16 @@ def test_functions_take_outputs_as_they_are_and_may_be_means_over_positions():
                 assert ours[name].values == pytest.approx(expected, rel=1e-6, nan_ok=True), name
 
 
-def test_a_function_that_reads_outputs_where_labels_are_ignored_is_refused():
+def test_what_has_no_meaning_with_masks_is_refused_in_a_sentence():
+    case = Case("pixels")
+    for family in ("representations", "jacobian", "linear", "diagonal"):
+        refused("", case.measured, family, **({"pairs": 1} if family == "jacobian" else {}))
     case = Case("sequences")
 
     def shifting(outputs, labels):
         return F.cross_entropy(outputs[:, :-1].movedim(-1, 1), labels[:, 1:])
 
     refused("shift them before", case.measured, "hessian", loss=shifting)
-
-
-def test_what_has_no_meaning_with_masks_is_refused_in_a_sentence():
-    case = Case("pixels")
-    for family in ("representations", "jacobian", "linear", "diagonal"):
-        refused("", case.measured, family, **({"pairs": 1} if family == "jacobian" else {}))
-    case = Case("sequences")
     mask = case.inputs["attention_mask"]
     case.inputs["attention_mask"] = torch.cat([mask, mask], 1)
     case.model = OfAnyLength(case.model)

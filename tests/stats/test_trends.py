@@ -138,13 +138,9 @@ def test_a_median_below_a_limit_is_the_sign_test():
     assert (entry["low"], entry["high"]) == (theirs.low, theirs.high)
 
 
-def groups(*sizes):
-    generator = np.random.default_rng(0)
-    return [k + (1 + k) * generator.normal(size=n) for k, n in enumerate(sizes)]
-
-
 def test_of_means_it_is_the_contrast_of_their_seeds():
-    parts, weights = groups(5, 8, 20), [0.5, -2.0, 1.5]
+    generator, weights = np.random.default_rng(0), [0.5, -2.0, 1.5]
+    parts = [k + (1 + k) * generator.normal(size=n) for k, n in enumerate((5, 8, 20))]
     means = [over_seeds("", mean, part) for part in parts]
     found, expected = trends.contrast_of("", means, weights), contrast("", parts, weights)
     assert found.n == expected.n == 33
