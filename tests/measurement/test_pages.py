@@ -140,17 +140,13 @@ def row_of(patterns, name):
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES.keys() - {"prediction"}))
-def test_every_row_and_name_of_costs_is_of_some_quantity(family):
-    patterns = [names for name, names, _ in rows() if name == family]
+def test_every_row_of_costs_is_complete_and_of_some_quantity(family):
+    patterns = []
+    for name, names, cells in rows():
+        assert name in FAMILIES
+        assert [bool(cell) for cell in cells] == [True] * 3
+        patterns += [names] if name == family else []
     used = {row_of(patterns, name) for name in FAMILIES[family].QUANTITIES}
     assert used == {*range(len(patterns))}
     for pattern in (p for names in patterns for p in names):
         assert any(fnmatchcase(name, pattern) for name in FAMILIES[family].QUANTITIES), pattern
-
-
-def test_rows_are_complete_and_of_families():
-    for family, names, cells in rows():
-        assert family in FAMILIES
-        assert names
-        assert len(cells) == 3
-        assert all(cells)

@@ -79,11 +79,6 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("build", "words"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_measured_exactly_is_refused_with_the_remedy(build, words):
-    refused(words, flatlab.measure, build(), BATCH)
-
-
 def not_finite(value):
     x = torch.ones(5, 4)
     x[3, 1] = value
@@ -100,11 +95,15 @@ INPUTS = {
     "words": (np.array(["a"] * 5), "no numbers"),
     "number": (torch.tensor(1.0), "tensor (samples, ...)"),
 }
+CASES = [
+    *((build, BATCH, words) for build, words in REFUSED.values()),
+    *((sequence(), x, words) for x, words in INPUTS.values()),
+]
 
 
-@pytest.mark.parametrize(("bad", "words"), INPUTS.values(), ids=INPUTS)
-def test_inputs_that_cannot_be_measured_are_refused(bad, words):
-    refused(words, flatlab.measure, sequence()(), bad)
+@pytest.mark.parametrize(("build", "x", "words"), CASES, ids=[*REFUSED, *INPUTS])
+def test_what_cannot_be_measured_exactly_is_refused_with_the_remedy(build, x, words):
+    refused(words, flatlab.measure, build(), x)
 
 
 @pytest.mark.parametrize(
