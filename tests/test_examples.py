@@ -5,20 +5,13 @@ import importlib
 
 import pytest
 
-MODULES = [
-    "flatlab.derivatives.per_sample.engine",
-    *("flatlab.api.landscape", "flatlab.api.measure", "flatlab.api.tracker"),
-    *(
-        f"flatlab.families.{family}"
-        for family in (
-            *("adaptive", "capacity", "diagonal", "flatness", "geometry"),
-            *("hessian", "jacobian", "linear", "sharpness"),
-            *("representations", "feature_robustness", "representativeness"),
-            *("ma_ying", "normalized_sharpness", "redrawn", "uniform_robustness"),
-            "spectrum",
-        )
-    ),
+from flatlab.core.registry import imported, keys_of, measures_samples
+
+FAMILIES = [
+    imported("metrics", key).__name__ for key in keys_of("metrics") if measures_samples(key)
 ]
+MODULES = ["flatlab.derivatives.per_sample.engine", "flatlab.api.landscape"]
+MODULES += ["flatlab.api.measure", "flatlab.api.tracker", *FAMILIES]
 """Those whose docstrings have examples."""
 
 

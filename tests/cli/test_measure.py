@@ -165,22 +165,6 @@ def test_weights_that_do_not_fit_are_listed(weights, refusal):
     assert said.startswith("weights.safetensors does not fit nets:two: ")
 
 
-def test_a_file_without_weights_is_named(tmp_path, refusal):
-    for content in (None, b"", b"\x10\0\0\0\0\0\0\0not json at all"):
-        if content is not None:
-            (tmp_path / "no.safetensors").write_bytes(content)
-        assert "no.safetensors" in refusal("measure", "no.safetensors", *MODEL)
-
-
-def test_the_eigenvalues_that_are_asked_for(weights, reported):
-    options = ["--family", "hessian", "--loss", "cross-entropy", "--samples", "20"]
-    options += ["--options", "label_smoothing=0.1", "curvature=[gauss-newton]"]
-    chosen = digits()
-    how = {"loss": "cross-entropy", "label_smoothing": 0.1, "curvature": ["gauss-newton"]}
-    reference = flatlab.measure(network(), chosen.inputs, chosen.labels, families="hessian", **how)
-    check_same(reported(weights, *MODEL, *options), reference)
-
-
 def test_distances_from_the_weights_before_training(weights, reported):
     save_file(network(1).state_dict(), "initial.safetensors")
     options = ["--family", "capacity", "--options", "capacity=[distances]"]
@@ -189,13 +173,3 @@ def test_distances_from_the_weights_before_training(weights, reported):
     expected = sum((a - b).square().sum().item() for a, b in pairs) ** 0.5
     found = reported(weights, *MODEL, *given, *options).parameter_distance.item()
     assert found == pytest.approx(expected, rel=1e-5)
-
-
-@pytest.mark.more
-def test_a_network_in_a_file_of_torch_is_measured(printed):
-    torch.save(network().state_dict(), "w.pt")
-    command = ["measure", "w.pt", *MODEL, "--samples", "2"]
-    text = printed(*command, "--family", "all")
-    for part in (", adaptive", "left_out: ", "hessian_lambda_max"):
-        assert part in text
-    assert "linear is for classifiers that are one linear layer" in text

@@ -21,3 +21,5 @@ def test_the_front_door_is_public():
     import flatlab
 
     assert {f"flatlab.{name}" for name in flatlab.__all__} <= {*NAMES, "flatlab.__version__"}
+    with pytest.raises(AttributeError, match="measures"):
+        _ = flatlab.measures

@@ -9,20 +9,6 @@ from flatlab.core import progress
 from flatlab.core.progress import Progress, ProgressBar, duration
 
 
-@pytest.mark.parametrize(("step", "said"), [(0.5, False), (2.0, True)])
-def test_more_than_a_minute_is_forecast_once_in_a_sentence(step, said, monkeypatch):
-    now = iter(range(1000))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: step * next(now))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        with ProgressBar("directions", 100, False) as steps:
-            for _ in range(50):
-                steps.tick()
-    assert [str(warning.message) for warning in caught] == (
-        ["directions will take about 3 minutes"] if said else []
-    )
-
-
 @pytest.mark.parametrize(
     ("first", "others", "total", "expected"),
     [
@@ -30,10 +16,13 @@ def test_more_than_a_minute_is_forecast_once_in_a_sentence(step, said, monkeypat
         (30.0, 30.0, 9, ["pieces will take about 4 minutes"]),  # before the second
         (2.0, 2.0, 100, ["pieces will take about 3 minutes"]),
         (0.1, 0.1, 10**5, ["pieces will take about 2.8 hours"]),
+        (0.5, 0.5, 100, []),
         (5.0, 5.0, 13, []),
     ],
 )
-def test_a_slow_first_step_alone_is_no_forecast(first, others, total, expected, monkeypatch):
+def test_more_than_a_minute_is_forecast_once_and_not_of_a_slow_first_step(
+    first, others, total, expected, monkeypatch
+):
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     with warnings.catch_warnings(record=True) as caught:
@@ -58,11 +47,8 @@ def test_the_clock_of_a_bar_moves_during_a_single_long_step(monkeypatch, capsys)
     assert sum(map(bool, drawn)) > 2
     assert alone.clock is not None
     assert not alone.clock.is_alive()
-
-
-def test_a_bar_that_is_not_shown_has_no_clock():
-    with ProgressBar("one step", 1, progress=False) as alone:
-        assert alone.clock is None
+    with ProgressBar("one step", 1, progress=False) as hidden:
+        assert hidden.clock is None
 
 
 def test_durations_are_in_words():

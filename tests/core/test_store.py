@@ -30,6 +30,7 @@ def example():
             "run": store.as_strings(["a", "b", "c", "déjà vu"]),
             "layer": store.as_strings(["fc1", "fc2", "fc3"]),
             "lr": ("run", np.linspace(0.1, 0.4, 4)),
+            "place": ("network", [0.0, 1.0]),  # on an axis of its own, as in landscapes
         },
         attrs={"scale": "demo", "list": ["a", "b"], "runs": 4},
     )
@@ -248,11 +249,3 @@ def test_older_files_are_read_under_the_present_names_of_quantities(tmp_path):
     assert {name: float(back[name]) for name in back} == present
     store.save_dataset(tmp_path / "a.zarr.zip", back)
     assert store.load_dataset(tmp_path / "a.zarr.zip").identical(back)
-
-
-def test_coordinates_on_axes_of_their_own_survive(tmp_path):
-    """Such as the places of networks on a line, which no variable of a landscape shares."""
-    places = {"network_first": ("network", [0.0, 1.0]), "first": [0.0, 0.5, 1.0]}
-    line = xr.Dataset({"loss": ("first", [1.0, 2.0, 1.0])}, places)
-    store.save_dataset(tmp_path / "line.zarr.zip", line)
-    xr.testing.assert_identical(store.load_dataset(tmp_path / "line.zarr.zip"), line)

@@ -13,6 +13,7 @@ from flatlab.core.studies import use_studies
 from flatlab.lab import plan
 from flatlab.lab.plan.fingerprint import fingerprint
 from tests.lab.plan.fingerprints import forget
+from tests.refusals import refusal
 
 CONFIG = {"studies": ["."], "papers": ["minewell"]}
 
@@ -93,29 +94,27 @@ def test_the_papers_have_the_same_fingerprints_beside_a_study(study):
     assert fingerprint("flatlab.networks.mlp", "flatlab.families.geometry") == alone
 
 
-def refused(study, *folders):
-    with pytest.raises(plan.PlanError) as refusal:
-        plan.Plan({**CONFIG, "studies": [*folders]})
-    return str(refusal.value)
+def refused(*folders):
+    return refusal(plan.PlanError, plan.Plan, {**CONFIG, "studies": [*folders]})
 
 
 def test_a_study_that_cannot_be_used_is_told_in_a_sentence(study):
-    assert "nowhere is not a folder" in refused(study, "nowhere")
+    assert "nowhere is not a folder" in refused("nowhere")
     shutil.copytree(study, study.parent / "b/mine-well")
-    assert "two studies are called minewell" in refused(study, ".", "../b/mine-well")
+    assert "two studies are called minewell" in refused(".", "../b/mine-well")
     shutil.copytree(study, study.parent / "another")
-    sentence = refused(study, ".", "../another")
+    sentence = refused(".", "../another")
     assert "both have" in sentence
     shutil.copytree(study, study.parent / "chen2026")
-    assert "chen2026 is a paper of flatlab" in refused(study, "../chen2026")
+    assert "chen2026 is a paper of flatlab" in refused("../chen2026")
     (study / "networks/mlp.py").write_text("")
-    assert "networks/mlp.py of mine-well has the name of one of flatlab's" in refused(study, ".")
+    assert "networks/mlp.py of mine-well has the name of one of flatlab's" in refused(".")
     (study / "networks/mlp.py").unlink()
     shutil.copy(study / "experiments/minewell-grid.yaml", study / "experiments/mlp-grid.yaml")
-    assert "experiments/mlp-grid.yaml of mine-well has the name" in refused(study, ".")
+    assert "experiments/mlp-grid.yaml of mine-well has the name" in refused(".")
     (study / "experiments/mlp-grid.yaml").unlink()
     (study / "figures.py").rename(study / "pictures.py")
-    assert ". has no figures.py" in refused(study, ".")
+    assert ". has no figures.py" in refused(".")
 
 
 @pytest.mark.parametrize(

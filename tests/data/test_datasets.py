@@ -32,12 +32,6 @@ def points():
     return dataset(*parts, maximum=9, classes=["a", "b", "c"], title="points")
 
 
-def of_classes(digits, part, classes):
-    """The images of some digits as floats."""
-    kept = np.isin(digits[f"{part}_labels"], range(10) if classes == "all" else classes)
-    return digits[f"{part}_inputs"].values[kept].astype(float)
-
-
 def test_digits_are_all_that_are_published_in_two_parts(digits):
     """Bytes from 0 to 16 of 8 by 8 pixels; every fifth image of each digit is for testing."""
     from sklearn.datasets import load_digits
@@ -59,78 +53,56 @@ def test_digits_are_all_that_are_published_in_two_parts(digits):
     assert load("digits").identical(digits)  # every time
 
 
-def test_unit_scaling_puts_inputs_between_0_and_1(digits):
-    splits = prepare(digits, UNIT)
+AXES = {"unit": (), "standardized": None, "channels": (0, 2, 3), "components": 0}
+"""Those over which the moments of each scaling are taken."""
+
+
+def seen(raw, scaling, classes):
+    """What networks see by the definitions, in numpy: images and labels of both parts."""
+    both, labels = [], []
     for part in ("train", "test"):
-        inputs = getattr(splits, part).inputs
-        assert (float(inputs.min()), float(inputs.max())) == (0, 1)
-        assert np.array_equal(inputs.numpy()[:, 0] * 16, digits[f"{part}_inputs"].values)
+        inputs, given = raw[f"{part}_inputs"].values, raw[f"{part}_labels"].values.tolist()
+        kept = [number for number, label in enumerate(given) if label in classes]
+        both.append(inputs[kept].reshape(len(kept), -1, *inputs.shape[-2:]).astype(float))
+        labels.append([classes.index(given[number]) for number in kept])
+    shift, spread = 0, raw.attrs["maximum"]
+    if scaling != "unit":
+        shift, spread = (f(both[0], AXES[scaling], keepdims=True) for f in (np.mean, np.std))
+        spread[spread == 0] = np.inf  # what never varies is 0
+    return zip([(images - shift) / spread for images in both], labels, strict=True)
 
 
-@pytest.mark.parametrize("classes", ["all", [3, 8]])
-def test_training_inputs_are_standardized_and_test_inputs_by_their_moments(classes, digits):
-    splits = prepare(digits, {"classes": classes, "scaling": "standardized"})
-    assert float(splits.train.inputs.mean()) == pytest.approx(0, abs=1e-12)
-    assert float(splits.train.inputs.var(correction=0)) == pytest.approx(1, rel=1e-12)
-    train, test = (of_classes(digits, part, classes) for part in ("train", "test"))
-    expected = (test - train.mean()) / train.std()
-    assert splits.test.inputs.numpy()[:, 0] == pytest.approx(expected, rel=1e-12, abs=1e-12)
+KINDS = {  # the images, their classes, and the outputs of the network
+    "grey": ("digits", "all", None),
+    "of two digits": ("digits", [3, 8], None),
+    "in another order": ("digits", [9, 0, 4], 10),
+    "in colours": ("colours", "all", 13),
+}
 
 
-@pytest.mark.parametrize("classes", ["all", [3, 8]])
-def test_components_have_mean_0_and_variance_1_by_themselves(classes, digits):
-    """Those that never vary are 0, also in test samples."""
-    splits = prepare(digits, {"classes": classes, "scaling": "components"})
-    inputs = splits.train.inputs.flatten(1)
-    assert inputs.mean(0).abs().max() < 1e-12
-    spread = inputs.std(0, correction=0)
-    varies = spread > 0
-    assert 0 < int((~varies).sum()) < 32
-    torch.testing.assert_close(spread[varies], torch.ones_like(spread[varies]))
-    assert not splits.test.inputs.flatten(1)[:, ~varies].any()
-    columns = varies.numpy()
-    both = (of_classes(digits, part, classes) for part in ("train", "test"))
-    train, test = (part.reshape(-1, 64)[:, columns] for part in both)
-    expected = (test - train.mean(0)) / train.std(0)
-    np.testing.assert_allclose(splits.test.inputs.flatten(1)[:, columns], expected, rtol=1e-12)
-
-
-def test_channels_have_mean_0_and_variance_1_over_all_training_images():
-    """With the moments of the training images in the test images too; a constant channel is 0."""
-    from torchvision.transforms.functional import normalize
-
-    raw = images((3, 5, 4), 40)
-    raw["train_inputs"][:, 2] = 7
-    splits = prepare(raw, {"classes": "all", "scaling": "channels"})
-    numbers = torch.from_numpy(raw["train_inputs"].values).double()
-    means = [float(numbers[:, channel].mean()) for channel in range(2)]
-    deviations = [float(numbers[:, channel].std(correction=0)) for channel in range(2)]
-    for part in ("train", "test"):
-        inputs, before = getattr(splits, part).inputs, raw[f"{part}_inputs"].values
-        expected = normalize(torch.from_numpy(before[:, :2]).double(), means, deviations)
-        torch.testing.assert_close(inputs[:, :2], expected, rtol=1e-13, atol=1e-13)
-        assert not inputs[:, 2].any()
-    for channel in range(2):
-        assert float(splits.train.inputs[:, channel].mean()) == pytest.approx(0, abs=1e-13)
-        spread = splits.train.inputs[:, channel].std(correction=0)
-        assert float(spread) == pytest.approx(1, rel=1e-13)
-
-
-def test_grey_images_have_one_channel(digits):
-    both = ({"classes": [3, 8], "scaling": scaling} for scaling in ("channels", "standardized"))
-    channels, all_ = (prepare(digits, settings) for settings in both)
-    assert torch.equal(channels.train.inputs, all_.train.inputs)
-    assert torch.equal(channels.test.inputs, all_.test.inputs)
-
-
-@pytest.mark.parametrize("scaling", ["standardized", "channels", "components"])
-def test_moments_do_not_depend_on_how_many_samples_are_in_memory(scaling, monkeypatch):
-    raw, settings = images((3, 5, 4), 40), {"classes": "all", "scaling": scaling}
-    whole = prepare(raw, settings)
-    monkeypatch.setattr(splitting, "MOMENTS", 7)
-    parts = prepare(raw, settings)
-    torch.testing.assert_close(parts.train.inputs, whole.train.inputs, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(parts.test.inputs, whole.test.inputs, rtol=1e-12, atol=1e-12)
+@pytest.mark.parametrize("scaling", AXES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("in_memory", [2000, 7])
+def test_inputs_are_scaled_by_moments_of_training_images_and_targets_are_one_for_the_class(
+    in_memory, kind, scaling, digits, monkeypatch
+):
+    monkeypatch.setattr(splitting, "MOMENTS", in_memory)
+    name, classes, outputs = KINDS[kind]
+    raw = digits
+    if name == "colours":
+        raw = images((3, 5, 4), 40)
+        raw["train_inputs"][:, 2] = 7  # a channel that never varies
+    dtype = torch.float32 if in_memory == 7 else torch.float64
+    splits = prepare(raw, {"classes": classes, "scaling": scaling}, outputs, dtype)
+    classes = [*range(len(raw.attrs["classes"]))] if classes == "all" else classes
+    assert splits.outputs == (outputs or len(classes))
+    close = {"rtol": 1e-6, "atol": 1e-6} if in_memory == 7 else {"rtol": 1e-12, "atol": 1e-12}
+    expected = zip((splits.train, splits.test), seen(raw, scaling, classes), strict=True)
+    for split, (inputs, labels) in expected:
+        assert split.inputs.dtype == split.targets.dtype == dtype
+        np.testing.assert_allclose(split.inputs, inputs, **close)
+        assert split.labels.tolist() == labels
+        assert np.array_equal(split.targets, np.eye(splits.outputs)[labels])
 
 
 @pytest.mark.parametrize("scaling", ["unit", "standardized", "channels", "components"])
@@ -177,35 +149,6 @@ def test_fewer_pixels_are_the_means_of_an_area(digits):
     half = prepare(digits, {**PIXELS, "pixels": 4}).train.inputs
     corners = [whole[..., row::2, column::2] for row in (0, 1) for column in (0, 1)]
     assert torch.allclose(half, sum(corners) / 4, rtol=0, atol=1e-14)
-
-
-@pytest.mark.parametrize("classes", [[0, 1], [7, 2], [9, 0, 4]])
-def test_classes_are_renumbered_in_the_order_given(classes, digits):
-    splits = prepare(digits, {"classes": classes, "scaling": "unit"})
-    for part in ("train", "test"):
-        labels, split = digits[f"{part}_labels"].values, getattr(splits, part)
-        kept = np.isin(labels, classes)
-        assert [classes[label] for label in split.labels.tolist()] == labels[kept].tolist()
-        images = digits[f"{part}_inputs"].values[kept]
-        assert np.array_equal(split.inputs.numpy()[:, 0] * 16, images)
-    assert splits.outputs == len(classes)
-
-
-@pytest.mark.parametrize("outputs", [None, 10, 13])
-def test_targets_are_one_for_the_class_and_zero_for_all_other_outputs(outputs, digits):
-    splits = prepare(digits, UNIT, outputs)
-    assert splits.outputs == (outputs or 10)
-    for split in (splits.train, splits.test):
-        assert split.targets.shape == (len(split.labels), splits.outputs)
-        assert (split.targets.sum(1) == 1).all()
-        assert (split.targets[torch.arange(len(split.labels)), split.labels] == 1).all()
-        assert not split.targets[:, 10:].any()
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_inputs_and_targets_have_the_precision_asked_for(dtype, stripes):
-    split = prepare(stripes, UNIT, dtype=dtype).train
-    assert split.inputs.dtype == split.targets.dtype == dtype
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Official files: whole or damaged, there or not; downloads, and what any failure leaves."""
 
+import copy
 import hashlib
 import http.server
-import io
 import itertools
 import os
 import shutil
@@ -82,13 +82,6 @@ def mirrors(monkeypatch):
         server.server_close()
 
 
-class Terminal(io.StringIO):
-    """A terminal that keeps what it is shown."""
-
-    def isatty(self):
-        return True
-
-
 def published(*servers, content=CONTENT):
     """The file as published by servers."""
     md5 = hashlib.md5(content).hexdigest()
@@ -108,16 +101,28 @@ def listing(folder):
 WHOLE = {NAME: CONTENT}
 
 
-def test_a_file_that_is_there_is_not_asked_for(mirrors, tmp_path):
-    (tmp_path / NAME).write_bytes(CONTENT)
-    assert fetch(tmp_path, *mirrors) == WHOLE
-    assert mirrors[0].asked == 0
+ALTERED = CONTENT[:-1] + b"?"
+FAILURES = {  # what the first source does, and how often both are asked
+    "none": ({}, [1, 0]),
+    "once": ({"statuses": [503]}, [2, 0]),
+    "three times": ({"statuses": [503, 500, 429, 200]}, [3, 1]),
+    "no file": ({"content": None}, [3, 1]),
+    "another file": ({"content": ALTERED}, [3, 1]),
+    "a broken connection": ({"breaks": [30_000]}, [2, 0]),
+    "a silent connection": ({"breaks": [30_000], "hold": threading.Event()}, [2, 0]),
+}
 
 
-def test_a_missing_file_is_got_from_the_first_source_and_nothing_else_is_left(mirrors, tmp_path):
+@pytest.mark.parametrize(("first", "asked"), FAILURES.values(), ids=FAILURES)
+def test_a_source_is_tried_three_times_then_the_next_and_nothing_else_is_left(
+    first, asked, mirrors, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(_sources, "TIMEOUT_S", 0.3)
+    for name, value in first.items():
+        setattr(mirrors[0], name, copy.copy(value) if isinstance(value, list) else value)
     folder = tmp_path / "new" / "folder"
     assert fetch(folder, *mirrors) == WHOLE
-    assert [server.asked for server in mirrors] == [1, 0]
+    assert [server.asked for server in mirrors] == asked
     assert (folder / NAME).stat().st_mode & 0o777 == 0o644  # others may read it
 
 
@@ -127,33 +132,8 @@ def test_mirrors_of_the_environment_come_first(mirrors, tmp_path, monkeypatch):
     assert [server.asked for server in mirrors] == [0, 1]
 
 
-def test_a_source_is_tried_three_times_then_the_next(mirrors, tmp_path):
-    mirrors[0].statuses = [503, 500, 429, 200]
-    assert fetch(tmp_path, *mirrors) == WHOLE
-    assert [server.asked for server in mirrors] == [3, 1]
-    mirrors[1].statuses = [503]
-    (tmp_path / NAME).unlink()
-    assert fetch(tmp_path, mirrors[1]) == WHOLE
-
-
-@pytest.mark.parametrize("content", [None, CONTENT[:-1] + b"?"], ids=["none", "altered"])
-def test_a_source_without_the_right_file_leads_to_the_next(content, mirrors, tmp_path):
-    mirrors[0].content = content
-    assert fetch(tmp_path, *mirrors) == WHOLE
-    assert mirrors[1].asked == 1
-
-
-def test_a_broken_or_silent_connection_is_tried_again(mirrors, tmp_path, monkeypatch):
-    monkeypatch.setattr(_sources, "TIMEOUT_S", 0.3)
-    mirrors[0].breaks = [30_000]
-    assert fetch(tmp_path / "broken", mirrors[0]) == WHOLE
-    mirrors[0].breaks, mirrors[0].hold = [30_000], threading.Event()
-    assert fetch(tmp_path / "silent", mirrors[0]) == WHOLE
-    assert mirrors[0].asked == 4
-
-
 def test_a_wrong_checksum_everywhere_leaves_nothing(mirrors, tmp_path):
-    mirrors[0].content = CONTENT[:-1] + b"?"
+    mirrors[0].content = ALTERED
     message = refusal(DataError, fetch, tmp_path, mirrors[0])
     assert f"{mirrors[0].url}/{NAME} (wrong checksum)" in message
     assert listing(tmp_path) == {}
@@ -208,7 +188,7 @@ def test_files_are_read_where_they_are_and_missing_ones_go_last(mirrors, tmp_pat
     assert paths == [places[1] / "other.bin", places[2] / NAME]
 
 
-@pytest.mark.parametrize("content", [CONTENT[:-1], CONTENT[:-1] + b"?", b""])
+@pytest.mark.parametrize("content", [CONTENT[:-1], ALTERED, b""])
 def test_a_damaged_file_is_named_and_neither_used_nor_replaced(content, mirrors, tmp_path):
     (tmp_path / NAME).write_bytes(content)
     message = refusal(DataError, fetch, tmp_path, mirrors[0])
@@ -219,10 +199,9 @@ def test_a_damaged_file_is_named_and_neither_used_nor_replaced(content, mirrors,
 def test_a_bar_is_shown_on_a_terminal_and_not_in_a_log(mirrors, tmp_path, monkeypatch, capsys):
     fetch(tmp_path / "log", mirrors[0])
     assert "%" not in "".join(capsys.readouterr())
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     fetch(tmp_path / "terminal", mirrors[0])
-    assert "100%" in terminal.getvalue()
+    assert "100%" in capsys.readouterr().err
 
 
 ALL = (fashion_mnist(), cifar(10), cifar(100))

@@ -1,5 +1,7 @@
 """Largest eigenvalues of the Hessian and of the Gauss-Newton matrix against the whole matrices."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -21,7 +23,7 @@ from flatlab.measuring.quantity import SampleSet, Settings
 from tests.lab.train.packs import images, settings
 from tests.networks.small_networks import LOSSES
 from tests.networks.whole import matrices_of
-from tests.refusals import refused
+from tests.networks.written import Written
 from tests.synthetic.packs import asked, of_split
 
 # torch warns of itself when it first differentiates forward, which torch.func.hessian does
@@ -33,7 +35,16 @@ SAMPLES = 9
 
 def matrices(model, inputs, targets, loss):
     found = matrices_of(model, inputs, targets, loss_of(loss))
-    return found["hessian"], found["gauss-newton"]
+    return {"hessian": found["hessian"], "gauss_newton": found["gauss-newton"]}
+
+
+def check_largest(found, model, inputs, targets, loss):
+    """The eigenvalues of a report are the largest of the whole matrices."""
+    for name, matrix in matrices(model, inputs, targets, loss).items():
+        largest = torch.linalg.eigvalsh(matrix)[-1].item()
+        assert found[f"{name}_lambda_max"].item() == pytest.approx(largest, rel=RESIDUAL)
+        assert found[f"{name}_residual"].item() <= RESIDUAL
+        assert found[f"{name}_converged"].item() == 1
 
 
 @pytest.fixture(params=sorted(LOSSES.keys() - {"logistic"}))
@@ -52,8 +63,8 @@ def test_products_are_those_of_the_whole_matrices(activation, sizes, loss, mlp, 
     model, x = mlp(WIDTHS, seed=2, activation=activation), normal(SAMPLES, WIDTHS[0])
     batches = list(zip(x.split(sizes), one_hot().split(sizes), strict=True))
     both = matrices(model, x, one_hot(), loss)
-    for product, matrix in zip((hessian_product, gauss_newton_product), both, strict=True):
-        apply = product(model, batches, loss_of(loss))
+    for name, product in (("hessian", hessian_product), ("gauss_newton", gauss_newton_product)):
+        apply, matrix = product(model, batches, loss_of(loss)), both[name]
         for vector in normal(3, len(matrix)):
             torch.testing.assert_close(apply(vector), matrix @ vector, rtol=1e-10, atol=1e-11)
 
@@ -62,71 +73,21 @@ def test_products_are_those_of_the_whole_matrices(activation, sizes, loss, mlp, 
 def test_eigenvalues_are_the_largest_of_the_whole_matrices(activation, loss, mlp, normal):
     model, x = mlp(WIDTHS, seed=4, activation=activation), normal(SAMPLES, WIDTHS[0])
     found = flatlab.measure(model, x, one_hot(), families=["hessian"], **loss)
-    both = matrices(model, x, one_hot(), loss)
-    for name, matrix in zip(("hessian", "gauss_newton"), both, strict=True):
-        largest = torch.linalg.eigvalsh(matrix)[-1].item()
-        assert found[f"{name}_lambda_max"].item() == pytest.approx(largest, rel=RESIDUAL)
-        assert found[f"{name}_residual"].item() <= RESIDUAL
-        assert found[f"{name}_converged"].item() == 1
+    check_largest(found, model, x, one_hot(), loss)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_largest_eigenvalue_is_not_that_of_the_largest_modulus(seed, normal):
-    turn = torch.linalg.qr(normal(40, 40, seed=seed))[0]
-    values = torch.linspace(-10, 3, 40, dtype=torch.float64)
-    matrix = turn @ values.diag() @ turn.T
-    found = largest_eigenvalue(lambda v: matrix @ v, normal(40, seed=seed + 7), most=40)
-    assert found.value == pytest.approx(3, rel=1e-4)
-    assert found.converged
-
-
-def test_the_residual_bounds_the_error_and_says_where_the_iteration_has_not_arrived(normal):
-    matrix = normal(60, 60)
-    matrix = matrix + matrix.T
-    exact = torch.linalg.eigvalsh(matrix)
-    for most in (4, 8, 15, 60):
-        found = largest_eigenvalue(lambda v: matrix @ v, normal(60, seed=2), 1e-6, most)
-        error = (exact - found.value).abs().min().item()
-        assert error <= found.residual * abs(found.value) * (1 + 1e-9) + 1e-12
-        assert found.converged == (found.residual <= 1e-6)
-        assert found.products <= most
-    assert found.converged
-
-
-def test_a_map_of_low_rank_is_exhausted_and_a_zero_map_has_zero(normal):
-    vector = normal(30)
-    found = largest_eigenvalue(lambda v: vector * (vector @ v), normal(30, seed=1))
-    assert found.converged
-    assert found.value == pytest.approx((vector @ vector).item(), rel=1e-12)
-    assert found.products <= 3
-    zero = largest_eigenvalue(torch.zeros_like, normal(30))
-    assert (zero.value, zero.residual, zero.converged) == (0, 0, True)
-
-
-def test_the_same_call_gives_the_same_bits_and_another_seed_the_same_eigenvalue(mlp, normal):
-    model, x = mlp(WIDTHS, seed=4, activation="tanh"), normal(SAMPLES, WIDTHS[0])
-
-    def value(seed):
-        report = flatlab.measure(model, x, one_hot(), families=["hessian"], seed=seed)
-        return report.hessian_lambda_max.item()
-
-    assert value(0) == value(0)
-    assert value(1) == pytest.approx(value(0), rel=1e-6)
-
-
-class OfTheBatch(nn.Module):
+def of_the_batch(norm):
     """Batch norm in training mode, written out: torch.func differentiates the built-in one wrongly.
 
     Its Hessian is not even symmetric.
     """
 
-    def __init__(self, norm):
-        super().__init__()
-        self.weight, self.bias, self.eps = norm.weight, norm.bias, norm.eps
-
-    def forward(self, x):
+    def normalized(net, x):
         centred = x - x.mean(0)
-        return centred / (centred.square().mean(0) + self.eps).sqrt() * self.weight + self.bias
+        scale = (centred.square().mean(0) + norm.eps).sqrt()
+        return centred / scale * net.weight + net.bias
+
+    return Written(normalized, weight=norm.weight, bias=norm.bias)
 
 
 @pytest.mark.first(1)
@@ -143,29 +104,18 @@ def test_batch_norm_is_that_of_the_samples_or_the_running_one_as_asked(mode, nor
     assert not any(module.training for module in model.modules())
     assert all(torch.equal(before[n], tensor) for n, tensor in model.state_dict().items())
     if mode == "train":
-        model[1] = OfTheBatch(model[1])
-    both = matrices(model, x, one_hot(), LOSSES["half-mse"])
-    for name, matrix in zip(("hessian", "gauss_newton"), both, strict=True):
-        largest = torch.linalg.eigvalsh(matrix)[-1].item()
-        assert found[f"{name}_lambda_max"].item() == pytest.approx(largest, rel=RESIDUAL)
+        model[1] = of_the_batch(model[1])
+    check_largest(found, model, x, one_hot(), LOSSES["half-mse"])
 
 
 def test_frozen_and_unused_parameters_are_no_part_of_it(mlp, normal):
     model, x = mlp(WIDTHS, seed=4), normal(SAMPLES, WIDTHS[0])
     model[0].weight.requires_grad_(False)
-    whole, _ = matrices(model, x, one_hot(), LOSSES["half-mse"])
-    model.spare = nn.Parameter(torch.ones(2, dtype=torch.float64))
-    assert len(trainable(model)) == 6
-    found = flatlab.measure(model, x, one_hot(), families=["hessian"])
-    largest = torch.linalg.eigvalsh(whole)[-1].item()
-    assert found.hessian_lambda_max.item() == pytest.approx(largest, rel=RESIDUAL)
-
-
-def test_an_unknown_matrix_and_what_draws_at_random_are_refused(mlp, normal):
-    model, x, how = mlp(WIDTHS), normal(SAMPLES, WIDTHS[0]), {"families": "hessian"}
-    refused("curvature", flatlab.measure, model, x, one_hot(), curvature=["fisher"], **how)
-    dropping = nn.Sequential(model, nn.Dropout()).train()
-    refused("model.eval", flatlab.measure, dropping, x, one_hot(), **how)
+    with_unused = copy.deepcopy(model)
+    with_unused.spare = nn.Parameter(torch.ones(2, dtype=torch.float64))
+    assert len(trainable(with_unused)) == 6
+    found = flatlab.measure(with_unused, x, one_hot(), families=["hessian"])
+    check_largest(found, model, x, one_hot(), LOSSES["half-mse"])
 
 
 def test_a_warm_start_saves_products_and_changes_no_eigenvalue(mlp, normal):

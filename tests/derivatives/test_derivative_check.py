@@ -13,6 +13,7 @@ from flatlab.derivatives.checks import derivative_check
 from flatlab.derivatives.checks.derivative_check import check_derivatives
 from flatlab.derivatives.checks.differences import STEPS, VALUE_STEPS, Point, compared
 from flatlab.losses import loss_of
+from tests.networks.written import Written
 from tests.refusals import refused
 from tests.synthetic.differences import hessian_by_differences
 
@@ -54,18 +55,9 @@ class WrongOnce(Sine):
         return 1.1 * gradient * ctx.saved_tensors[0].cos()
 
 
-class Activation(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
 def network(function=torch.sin, dtype=torch.float64):
     torch.manual_seed(0)
-    act = Activation(function)
+    act = Written(lambda net, x: function(x))
     return nn.Sequential(nn.Linear(6, 5), act, nn.Linear(5, 3)).to(dtype).eval()
 
 
@@ -123,7 +115,7 @@ def test_draws_that_are_rare_are_found(monkeypatch):
 
 @pytest.mark.parametrize("family", [f for f in FAMILIES if takes_gradients(f)])
 def test_a_wrong_gradient_is_refused_by_every_family_that_takes_one(family):
-    words = ["layer '1' (Activation)", "gradients"]
+    words = ["layer '1' (Written)", "gradients"]
     refused(words, measured, network(WrongOnce.apply), *samples(), family)
 
 
@@ -139,7 +131,7 @@ def test_the_derivatives_of_a_large_network_are_compared_on_one_sample(monkeypat
     assert 1 in sizes
     assert sizes[0] > 1  # whether samples are mixed needs more
     wrong = network(WrongOnce.apply)
-    refused("layer '1' (Activation)", measured, wrong, *samples(), "hessian")
+    refused("layer '1' (Written)", measured, wrong, *samples(), "hessian")
 
 
 @pytest.mark.first(2)
@@ -154,7 +146,7 @@ def test_second_derivatives_that_are_wrong_or_missing_are_differences_of_gradien
     digits = 1e-5 if dtype == torch.float32 else 1e-7
     assert [float(report[name]) for name in CURVATURE] == pytest.approx(expected, rel=digits)
     assert "differences of gradients (relative error" in report.attrs["derivatives"]
-    assert "layer '1' (Activation)" in report.attrs["derivatives"]
+    assert "layer '1' (Written)" in report.attrs["derivatives"]
     assert "derivatives" not in measured(network(), *samples(), "hessian").attrs
 
 
@@ -207,22 +199,40 @@ def test_without_differences_that_settle_there_is_no_eigenvalue():
     refused(["cannot be replaced by", "layer '1' (Hardsigmoid)"], measured, model, x, y, "hessian")
 
 
-def test_a_wrong_derivative_of_a_smooth_function_is_settled():
-    x = torch.ones(1, dtype=torch.float64)
-    quotient = Point([x]).quotient(x.exp, [torch.ones_like(x)])
-    result = compared(torch.full((1,), 2.0, dtype=torch.float64), quotient)
-    assert (result.agrees, result.step) == (False, 1e-7)
-    assert compared(None, quotient).step == 1e-7
+def both_ways(x):
+    """With the derivatives 0 and 2 at 0, where all central differences are 1."""
+    return x.abs() + x
 
 
-@pytest.mark.parametrize("claimed", [0.0, 2.0, 1.0])
-def test_a_derivative_of_a_side_of_a_kink_is_neither_right_nor_wrong(claimed):
-    """|x| + x has the derivatives 0 and 2 at 0, and all central differences are 1."""
-    x = torch.zeros(1, dtype=torch.float64)
-    quotient = Point([x]).quotient(lambda: x.abs() + x, [torch.ones_like(x)])
-    result = compared(torch.full((1,), claimed, dtype=torch.float64), quotient)
-    assert result.agrees == (claimed == 1.0)
-    assert result.agrees or result.step is None
+def slightly(x):
+    """Autograd says 1 at 0, and the sides 1 + 3e-5 and 1 + 4e-5, which are closer to each other."""
+    return x + 4e-5 * x.relu() - 3e-5 * (-x).relu()
+
+
+@pytest.mark.parametrize(
+    ("function", "at", "claimed", "agrees", "differences"),
+    [
+        *((torch.exp, 1.0, claimed, False, True) for claimed in (2.0, None)),
+        (both_ways, 0.0, 1.0, True, True),
+        *((both_ways, 0.0, claimed, False, False) for claimed in (0.0, 2.0)),
+        *((slightly, 0.0, claimed, False, False) for claimed in (1.0, 1 + 7e-5)),
+        (slightly, 0.0, 1 + 1e-3, False, True),
+        # all central differences of |x| at 0 agree with each other: they are 0
+        (torch.abs, 0.0, None, False, False),
+        (torch.abs, 1.0, None, False, True),
+    ],
+)
+def test_what_is_smooth_is_settled_and_a_side_of_a_kink_is_neither_right_nor_wrong(
+    function, at, claimed, agrees, differences
+):
+    """A step says that differences stand in for the derivative."""
+    x = torch.full((1,), at, dtype=torch.float64)
+    quotient = Point([x]).quotient(lambda: function(x), [torch.ones_like(x)])
+    derivative = None if claimed is None else torch.full_like(x, claimed)
+    for steps in (STEPS, VALUE_STEPS):
+        result = compared(derivative, quotient, steps)
+        assert result.agrees == agrees
+        assert result.step == (steps[0] if differences else None)
 
 
 class AtKinks(nn.Module):
@@ -250,24 +260,3 @@ def test_many_kinks_whose_jumps_cancel_are_not_called_wrong(outputs):
         x, y = torch.randn(1 + seed % 3, 20), torch.eye(outputs)[[0] * (1 + seed % 3)]
         verdict = check_derivatives(model, x, lambda outputs, y=y: y, loss, kinds)
         assert "kinks" in verdict.notes["derivatives_not_checked"]
-
-
-@pytest.mark.parametrize("claimed", [1.0, 1 + 7e-5, 1 + 1e-3])
-def test_small_kinks_of_both_kinds_are_not_called_wrong(claimed):
-    """Autograd says 1, the sides are 1 + 3e-5 and 1 + 4e-5: closer to each other than to it."""
-    x = torch.zeros(1, dtype=torch.float64)
-    one = torch.ones_like(x)
-    quotient = Point([x]).quotient(lambda: x + 4e-5 * x.relu() - 3e-5 * (-x).relu(), [one])
-    for steps in (STEPS, VALUE_STEPS):
-        result = compared(claimed * one, quotient, steps)
-        assert not result.agrees
-        assert (result.step is not None) == (claimed == 1 + 1e-3)
-
-
-def test_differences_at_a_kink_stand_in_for_no_derivative():
-    """All central differences of |x| at 0 agree with each other: they are 0."""
-    x = torch.zeros(1, dtype=torch.float64)
-    at_kink = Point([x]).quotient(x.abs, [torch.ones_like(x)])
-    assert compared(None, at_kink).step is None
-    beside = torch.ones(1, dtype=torch.float64)
-    assert compared(None, Point([beside]).quotient(beside.abs, [torch.ones_like(x)])).step == 1e-7

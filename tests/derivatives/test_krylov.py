@@ -69,11 +69,12 @@ def test_few_products_are_not_converged_and_say_so():
     assert not found.converged.all()
 
 
-def test_products_that_are_not_finite_are_no_eigenvalues():
-    start = torch.ones(5, dtype=torch.float64)
-    found = krylov.extreme_eigenvalues(lambda v: v * torch.nan, start, 2)
+def test_products_that_are_not_finite_have_neither_eigenvalues_nor_quadratures():
+    start, product = torch.ones(5, dtype=torch.float64), lambda v: v * torch.nan
+    found = krylov.extreme_eigenvalues(product, start, 2)
     assert np.isnan(found.values).all()
     assert not found.converged.any()
+    assert np.isnan(quadrature(product, start, 2, 3)[0]).all()
 
 
 def test_a_start_near_the_eigenvectors_saves_products():
@@ -110,6 +111,28 @@ def test_a_space_stays_orthonormal_and_its_projection_is_that_of_the_map(precisi
     assert (basis @ basis.mT - torch.eye(len(basis))).abs().max() < 50 * eps
     projected = (basis @ a @ basis.mT)[: space.size, : space.size].double().numpy()
     assert space.projection == pytest.approx(projected, abs=1e3 * 50 * eps)
+
+
+FOR_LANCZOS = {  # and how many products exhaust their spaces
+    "normal": (np.random.default_rng(0).normal(size=60), 60),
+    "larger modulus below": (np.linspace(-10, 3, 40), 40),
+    "rank one": (np.r_[5.0, np.zeros(29)], 3),
+    "zero": (np.zeros(30), 1),
+}
+
+
+@pytest.mark.parametrize("name", FOR_LANCZOS)
+@pytest.mark.parametrize("seed", range(3))
+def test_lanczos_finds_the_largest_and_its_residual_bounds_the_error(seed, name, normal):
+    values, needed = FOR_LANCZOS[name]
+    a, start = matrix(values), normal(len(values), seed=seed)
+    for most in (4, 8, 15, 60):
+        found = largest_eigenvalue(lambda v: a @ v, start, 1e-6, most)
+        assert np.abs(values - found.value).min() <= found.residual * abs(found.value) + 1e-12
+        assert found.converged == (found.residual <= 1e-6)
+        assert found.products <= min(most, needed)
+    assert found.converged
+    assert found.value == pytest.approx(values.max(), rel=1e-9, abs=1e-12)
 
 
 class Operations(TorchDispatchMode):
@@ -160,8 +183,3 @@ def test_the_quadrature_of_an_exhausted_space_is_the_spectrum_itself():
     peak = 1 / (0.1 * (2 * np.pi) ** 0.5)
     assert mean == pytest.approx([0.4 * peak, 0, 0.6 * peak], abs=1e-9)
     assert error == pytest.approx(0, abs=1e-9)
-
-
-def test_products_that_are_not_finite_have_no_quadrature():
-    start = torch.ones(5, dtype=torch.float64)
-    assert np.isnan(quadrature(lambda v: v * torch.nan, start, 2, 3)[0]).all()

@@ -10,9 +10,7 @@ from torch import nn
 import flatlab
 from flatlab.derivatives.per_sample.memory import held_while
 from flatlab.derivatives.second_order import matrices
-from flatlab.derivatives.second_order import matrices as of_samples
 from flatlab.derivatives.second_order.second_pass import SecondPass, with_second_pass
-from flatlab.families import hessian, sharpness, spectrum
 from flatlab.inputs.loss_forms import OfPositions
 from flatlab.losses import loss_of
 from tests.networks.small_networks import LOSSES, small, targets_for
@@ -147,7 +145,7 @@ def written_out(name, model, batches, loss):
 
 def rows_agree(name, model, batches, loss):
     product = matrices.PRODUCTS[name](model, batches, loss, None)
-    rows = of_samples.gradient_rows(name, model, batches, loss)
+    rows = matrices.gradient_rows(name, model, batches, loss)
     for vector in torch.randn(3, rows.shape[1], dtype=torch.float64):
         expected = product(vector)
         assert expected.norm() > 0
@@ -195,7 +193,7 @@ def test_eigenvalues_are_those_of_the_matrix_each_as_often_as_it_occurs(precisio
     left = torch.linalg.qr(torch.randn(7, 7, dtype=torch.float64))[0]
     right = torch.linalg.qr(torch.randn(40, 7, dtype=torch.float64))[0]
     rows = (left * values.sqrt()) @ right.mT
-    pairs = of_samples.largest_of_rows(rows.to(precision), 6, 1e-4)
+    pairs = matrices.largest_of_rows(rows.to(precision), 6, 1e-4)
     eps = torch.finfo(precision).eps
     assert pairs.values == pytest.approx(values[:6].numpy(), rel=100 * eps)
     assert pairs.converged.all()
@@ -209,10 +207,10 @@ def test_eigenvalues_are_those_of_the_matrix_each_as_often_as_it_occurs(precisio
 @pytest.mark.parametrize("precision", [torch.float32, torch.float64])
 def test_rows_that_are_too_few_or_dependent_are_left_to_lanczos(precision):
     rows = torch.randn(3, 40).to(precision)
-    assert of_samples.largest_of_rows(rows, 4, 1e-4) is None
+    assert matrices.largest_of_rows(rows, 4, 1e-4) is None
     dependent = torch.cat([rows, rows @ torch.ones(40, 40).to(rows)])
-    assert of_samples.largest_of_rows(dependent, 5, 1e-4) is None
-    whole = matrices.Matrix(of_samples.product_of_rows(dependent), dependent)
+    assert matrices.largest_of_rows(dependent, 5, 1e-4) is None
+    whole = matrices.Matrix(matrices.product_of_rows(dependent), dependent)
     pairs = whole.eigenvalues(torch.randn(40).to(precision), 5)
     expected = torch.linalg.eigvalsh(dependent.double().mT @ dependent.double()).flip(0)[:5]
     assert pairs.values == pytest.approx(expected.numpy(), abs=1e-5 * float(expected[0]))
@@ -225,7 +223,7 @@ def test_rows_are_used_where_they_are_few():
     few, many = torch.zeros(10, 8), torch.zeros(1000, 8)
 
     def are_few(matrix, network, x):
-        return of_samples.are_few(matrix, network, [(x, torch.zeros(len(x), 2))], loss)
+        return matrices.are_few(matrix, network, [(x, torch.zeros(len(x), 2))], loss)
 
     assert are_few("empirical-fisher", model, few)
     assert are_few("gauss-newton", model, few)
@@ -267,19 +265,12 @@ def test_products_stand_in_for_rows_that_cannot_be_had_or_are_wrong(network):
 
 
 @pytest.mark.parametrize("name", ["hessian", "gauss-newton"])
-@pytest.mark.parametrize("network", ["resnet", "preact-resnet", "vgg", "view"])
-def test_the_order_of_channels_does_not_matter(network, name):
-    if network == "view":
-        x = torch.randn(9, 2, 6, 6, dtype=torch.float64)
-        labels, parts = torch.arange(9) % 3, {"layer": nn.Linear(64, 3).double()}
-        parts["convolution"] = nn.Conv2d(2, 4, 3).double()
-        # a view takes channels in their usual order alone
-        viewing = lambda net, x: net.layer(net.convolution(x).tanh().view(len(x), -1))  # noqa: E731
-        model = Written(viewing, **parts)
-    else:
-        model, x, labels = small(network)
-    batches = [(x, nn.functional.one_hot(labels, 3).double())]
-    loss = loss_of(LOSSES["cross-entropy"])
+def test_a_view_that_takes_channels_in_their_usual_order_alone(name):
+    x = torch.randn(9, 2, 6, 6, dtype=torch.float64)
+    parts = {"convolution": nn.Conv2d(2, 4, 3).double(), "layer": nn.Linear(64, 3).double()}
+    viewing = lambda net, x: net.layer(net.convolution(x).tanh().view(len(x), -1))  # noqa: E731
+    model, loss = Written(viewing, **parts), loss_of(LOSSES["cross-entropy"])
+    batches = [(x, torch.eye(3, dtype=torch.float64)[torch.arange(9) % 3])]
     product = matrices.matrix_of(name, model, batches, loss).product
     plain = matrices.PRODUCTS[name](model, batches, loss, None)
     vector = torch.randn(sum(p.numel() for p in model.parameters()), dtype=torch.float64)
@@ -300,43 +291,28 @@ def test_what_autograd_keeps_is_counted_once(network):
     assert held_while(lambda: None) == 0
 
 
-@pytest.mark.first(1)
-@pytest.mark.parametrize("family", ["hessian", "spectrum"])
-def test_curvature_takes_as_many_samples_as_fit(network, monkeypatch, family):
+RADII = {"average-standard-l2": [0.1], "worst-standard-linf": [0.001]}
+FITTING = {  # families, their options, and what does not depend on how many samples fit
+    "hessian": ({}, ["hessian_lambda_max", "gauss_newton_lambda_max"]),
+    "sharpness": ({"sharpness_radii": RADII}, ["sharpness_at_radius"]),
+    "spectrum": ({}, ["largest_eigenvalue"]),
+}
+
+
+@pytest.mark.first(2)
+@pytest.mark.parametrize("family", FITTING)
+def test_as_many_samples_are_evaluated_at_once_as_fit(network, family):
+    (options, names), sizes = FITTING[family], []
     x, y = torch.randn(40, 20, dtype=torch.float64), torch.arange(40) % 3
-    how = {"families": family, "loss": "cross-entropy"}
-    parts, batches_of = [], hessian.batches_of
+    network[0].register_forward_hook(lambda module, given, f: sizes.append(len(given[0])))
 
-    def noted(*given):
-        parts.append([len(inputs) for inputs, _ in batches_of(*given)])
-        return batches_of(*given)
+    def measured(**how):
+        sizes.clear()
+        how |= {"families": family, "loss": "cross-entropy", **options}
+        return flatlab.measure(network, x, y, **how), max(sizes)
 
-    for module in (hessian, spectrum):
-        monkeypatch.setattr(module, "batches_of", noted)
-    whole = flatlab.measure(network, x, y, **how)
-    blocks = flatlab.measure(network, x, y, memory=20_000, **how)
-    assert parts[0] == [40]
-    assert sum(parts[1]) == 40
-    assert len(parts[1]) > 2
-    values = {"hessian": ["hessian_lambda_max", "gauss_newton_lambda_max"]}
-    for name in values.get(family, ["largest_eigenvalue"]):
-        assert blocks[name].values == pytest.approx(whole[name].values, rel=1e-7)
-    flatlab.measure(network, x, y, memory=100_000, batch_size=25, **how)
-    assert parts[2] == [25, 15]
-
-
-def test_sharpness_evaluates_as_many_samples_as_fit(network, monkeypatch):
-    x, y = torch.randn(40, 20, dtype=torch.float64), torch.arange(40) % 3
-    radii = {"average-standard-l2": [0.1], "worst-standard-linf": [0.001]}
-    how = {"families": "sharpness", "sharpness_radii": radii, "loss": "cross-entropy"}
-    sizes, batch_loss = [], sharpness.BatchLoss
-
-    def noted(*given):
-        sizes.append(given[4])
-        return batch_loss(*given)
-
-    monkeypatch.setattr(sharpness, "BatchLoss", noted)
-    whole, blocks = (flatlab.measure(network, x, y, memory=m, **how) for m in (None, 20_000))
-    assert sizes[0] == 40 > sizes[1] > 1
-    values, theirs = blocks["sharpness_at_radius"].values, whole["sharpness_at_radius"].values
-    assert values == pytest.approx(theirs, rel=1e-9, nan_ok=True)
+    (whole, all_samples), (blocks, some) = measured(), measured(memory=20_000)
+    assert all_samples == 40 > some > 4
+    for name in names:
+        assert blocks[name].values == pytest.approx(whole[name].values, rel=1e-7, nan_ok=True)
+    assert measured(memory=100_000, batch_size=25)[1] == 25

@@ -138,33 +138,25 @@ def test_norms_of_weights_are_computed_once_for_all_sample_sets_of_a_network(nam
     given = {key: training[key] for key in ("data", "outputs", "seeds")}
     given |= {"loss": {"loss": "cross-entropy"}, "samples": sets, "options": {name: options}}
     job = asked(name, training["network"], **given)
-    counts = Counter()
-
-    def counted(key):
+    calls = []
+    for key in {"spectral_norm", "operator_norm"} & {*vars(module)}:
         norm = getattr(module, key)
 
-        def count(*given):
-            counts[key] += 1
+        def counted(*given, norm=norm):
+            calls.append(norm)
             return norm(*given)
 
-        monkeypatch.setattr(module, key, count)
-
-    for key in {"spectral_norm", "operator_norm"} & {*vars(module)}:
-        counted(key)
-
-    def measure():
-        counts.clear()
-        return measure_pack([trained.weights, trained.dense], raw, job), dict(counts)
-
-    found, computed = measure()
-    once = family.measure
+        monkeypatch.setattr(module, key, counted)
+    weights = [trained.weights, trained.dense]
+    found, once = measure_pack(weights, raw, job), Counter(calls)
+    measure = family.measure
     monkeypatch.setattr(  # nothing is known of other sample sets
-        family, "measure", lambda model, x, how: once(model, x, replace(how, norms={}))
+        family, "measure", lambda model, x, how: measure(model, x, replace(how, norms={}))
     )
-    expected, without = measure()
-    assert found.identical(expected)
-    assert "spectral_norm" in computed
-    assert without == {key: len(sets) * count for key, count in computed.items()}
+    calls.clear()
+    assert found.identical(measure_pack(weights, raw, job))
+    assert spectral_norm in once
+    assert Counter(calls) == {norm: len(sets) * count for norm, count in once.items()}
 
 
 SEEDS = range(2)

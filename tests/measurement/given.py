@@ -6,6 +6,7 @@ from torch import nn
 
 import flatlab
 from tests.networks.whole import by_vector
+from tests.networks.written import Written
 
 torch.manual_seed(0)
 X, LABELS = torch.randn(12, 4).double(), torch.randint(3, (12,))
@@ -22,24 +23,13 @@ def perceptron(act=nn.Tanh):
     ).double()
 
 
-class Around(nn.Module):
+def around(call, act=nn.Tanh):
     """A perceptron that is called in some way of a user's."""
-
-    def __init__(self, call, act=nn.Tanh):
-        super().__init__()
-        self.net, self.call = perceptron(act), call
-
-    def forward(self, *given, **named):
-        return self.call(self.net, *given, **named)
+    return Written(lambda model, x: call(model.net, x), net=perceptron(act))
 
 
-class Behind(nn.Module):
-    def __init__(self, net, after):
-        super().__init__()
-        self.net, self.after = net, after
-
-    def forward(self, x):
-        return self.after(self.net(x))
+def behind(net, after):
+    return Written(lambda model, x: after(model.net(x)), net=net)
 
 
 class Tanh(torch.autograd.Function):

@@ -16,6 +16,7 @@ GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(12, 6, generator=GENERATOR)
 LABELS = torch.arange(12) % 3
 ROWS = F.one_hot(LABELS, 3)
+SHARES = (ROWS + 0.5) / 2.5
 WHOLE = LABELS * 59
 PIXELS = torch.randn(12, 2, 3, 3, generator=GENERATOR)
 MASKS = (PIXELS[:, :1] > 0.3).long()
@@ -130,6 +131,7 @@ CASES = {  # network, inputs, targets, loss; and the loss by hand with its targe
         *(F.cross_entropy, LABELS),
     ),
     "head in float64": (seeded(Rotary, torch.float64), X, LABELS, CE, F.cross_entropy, LABELS),
+    "probabilities": (mlp(), X, SHARES, CE, F.cross_entropy, SHARES),
     "one-hot, of differences": (mlp(), X, ROWS, F.mse_loss, F.mse_loss, ROWS.float()),
     "one label each, by logistic losses": (mlp(), X, ROWS, binary, binary, ROWS),
 }

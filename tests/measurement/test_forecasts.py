@@ -46,14 +46,6 @@ def measured(family, case=None, **options):
     return flatlab.measure(*(case or small("mlp-tanh")), **how)
 
 
-def said_to_take_long(family, case=None):
-    """What is said to take long while a family is measured."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        measured(family, case)
-    return {str(warning.message).partition(" will take about ")[0] for warning in caught}
-
-
 @pytest.mark.parametrize("family", [*FAMILIES, "estimates"])
 def test_every_family_counts_its_work(family, counted):
     measured(family)
@@ -65,21 +57,31 @@ def test_every_family_counts_its_work(family, counted):
         assert all(done > 0 and total > 0 for done, total in spans), what
 
 
-@pytest.mark.parametrize(
-    ("options", "what"),
-    [
-        ({"trace": "exact"}, "exact traces"),
-        ({"trace": "random"}, "random traces"),
-        ({"iterations": 4}, "norms"),
-        ({"ascent_steps": 3}, "slopes"),
-        ({"draws": 4}, "4 weight changes"),
-    ],
-)
-def test_every_part_of_adaptive_is_counted(options, what, counted):
-    measured("adaptive", **options)
-    [(done, total)] = counted[what]
-    assert 0 < done <= total
-    assert done == total or what == "norms"  # which may converge before
+STEPS = [  # of a perceptron of three layers with 6, 6 and 3 rows, on nine samples
+    ("adaptive", {"trace": "exact"}, {"exact traces": [9]}),
+    ("adaptive", {"trace": "random"}, {"random traces": [10]}),
+    ("adaptive", {"iterations": 4}, {"norms": None}),  # which may converge before
+    ("adaptive", {"ascent_steps": 3}, {"slopes": [3]}),
+    ("adaptive", {"draws": 4}, {"4 weight changes": [9]}),
+    # one bar counts all layers: a bar for each would forecast none that is short
+    ("feature-robustness", {}, {"feature robustness": [9], "curvatures of layers": [3]}),
+    ("representativeness", {}, {"representativeness": [9]}),
+    # of rows as they are and normalized
+    ("flatness", {}, {"curvatures of layers": [3], "eigenvalues of rows": [15, 15]}),
+    ("estimates", {}, {"random directions": None, "norms of layers": None}),
+    ("capacity", {}, {"noise tolerance": None}),
+]
+
+
+@pytest.mark.parametrize(("family", "options", "steps"), STEPS)
+def test_a_bar_counts_every_part_and_all_layers(family, options, steps, counted):
+    measured(family, **options)
+    for what, expected in steps.items():
+        if expected is None:
+            [(done, total)] = counted[what]
+            assert 0 < done <= total
+        else:
+            assert counted[what] == [(count, count) for count in expected]
 
 
 def test_exact_traces_and_spectra_are_counted_in_parts_of_a_sample(counted, monkeypatch):
@@ -100,51 +102,27 @@ def test_landscapes_are_counted_in_batches(counted):
 
 
 @pytest.mark.parametrize(
-    ("family", "steps"),
+    ("family", "seconds", "said"),
     [
-        ("feature-robustness", {"feature robustness": 9, "curvatures of layers": 3}),
-        ("representativeness", {"representativeness": 9}),
-        ("flatness", {"curvatures of layers": 3}),
-        ("estimates", {"random directions": None, "norms of layers": None}),
-        ("capacity", {"noise tolerance": None}),
+        ("feature-robustness", 1.0, {"feature robustness"}),  # a layer takes 33 s
+        ("representativeness", 1.0, {"representativeness"}),  # or 30
+        ("adaptive", 60.0, {"50 weight changes", "random traces", "slopes"}),
     ],
 )
-def test_one_bar_counts_all_layers(family, steps, counted):
-    """Of three layers: a bar for each would forecast none that is short."""
-    measured(family)
-    for what, expected in steps.items():
-        [(done, total)] = counted[what]
-        if expected is not None:
-            assert done == total == expected
-
-
-def test_the_largest_eigenvalue_of_every_row_is_counted(counted):
-    measured("flatness")
-    model, *_ = small("mlp-tanh")
-    rows = sum(len(p) for name, p in model.named_parameters() if name.endswith("weight"))
-    assert counted["eigenvalues of rows"] == [(rows, rows)] * 2  # as it is and normalized
-
-
-@pytest.mark.parametrize(
-    ("family", "what"),
-    [("feature-robustness", "feature robustness"), ("representativeness", "representativeness")],
-)
-def test_short_layers_that_together_take_long_are_forecast(family, what, monkeypatch):
+def test_what_takes_long_is_forecast_though_each_layer_is_short(family, seconds, said, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     model, *_ = case = small("mlp-tanh")
 
     def later(*_):
-        now[0] += 1.0  # a layer takes 33 s, or 30
+        now[0] += seconds
 
     model.register_forward_pre_hook(later)
-    assert what in said_to_take_long(family, case)
-
-
-def test_a_slow_family_says_how_long_it_takes(monkeypatch):
-    now = iter(range(10**6))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: 30.0 * next(now))
-    assert said_to_take_long("adaptive") >= {"50 weight changes", "random traces", "slopes"}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        measured(family, case)
+    forecast = {str(warning.message).partition(" will take about ")[0] for warning in caught}
+    assert said <= forecast
 
 
 def test_there_is_one_kind_of_bar_where_derivatives_are_computed():

@@ -11,9 +11,8 @@ from torch.nn import functional as F
 from torch.nn.functional import one_hot
 from torch.utils.data import DataLoader, TensorDataset
 
-import flatlab
+from tests.measurement.given import behind, right
 from tests.networks.users import LABELS, Plain, V, X, measured, same, seeded
-from tests.networks.whole import hessian_of
 from tests.networks.written import Written
 from tests.refusals import refused
 
@@ -29,25 +28,23 @@ class Named(Plain):
         return OrderedDict(logits=self.last(hidden), hidden_states=hidden)
 
 
-class Attributes(Plain):
+class Returning(Plain):
+    """What it returns is made of its hidden features and its logits."""
+
+    def __init__(self, made):
+        super().__init__()
+        self.made = made
+
     def forward(self, x):
         hidden = self.hidden(x)
-        return SimpleNamespace(logits=self.last(hidden), hidden=hidden, loss=None)
+        return self.made(hidden, self.last(hidden))
 
 
-class Several(Plain):
-    def forward(self, x):
-        hidden = self.hidden(x)
-        return hidden, self.last(hidden)
-
-
-Pair = namedtuple("Pair", ["features", "scores"])
-
-
-class NamedTuple(Plain):
-    def forward(self, x):
-        hidden = self.hidden(x)
-        return Pair(hidden, self.last(hidden))
+OUTPUTS = {  # what is returned, and which output is asked for
+    "attributes": (lambda h, f: SimpleNamespace(logits=f, hidden=h, loss=None), None),
+    "a tuple": (lambda h, f: (h, f), 1),
+    "a tuple with names": (namedtuple("Pair", ["features", "scores"]), "scores"),
+}
 
 
 class TwoInputs(nn.Module):
@@ -71,13 +68,6 @@ def segmentation():
     return Written(lambda net, x: net.last(net.first(x).tanh()), **parts)
 
 
-def language():
-    """Tokens to the next ones."""
-    parts = {"embedding": nn.Embedding(7, 5), "mix": nn.GRU(5, 4), "head": nn.Linear(4, 7)}
-    mixed = lambda net, tokens: net.mix(net.embedding(tokens).movedim(0, 1))[0]  # noqa: E731
-    return Written(lambda net, tokens: net.head(mixed(net, tokens).movedim(0, 1)), **parts)
-
-
 def as_vectors(inner):
     """A network whose outputs are one vector of all positions, the classes side by side."""
     return Written(lambda net, x: net.inner(x).movedim(1, -1).flatten(1), inner=inner)
@@ -88,16 +78,14 @@ def plain():
     return measured(BOTH, seeded(Plain), X, LABELS)
 
 
-def test_logits_among_other_outputs_are_meant_and_others_may_be_named(plain):
-    same(measured(BOTH, seeded(Attributes), X, LABELS), plain)
-    same(measured(BOTH, seeded(Named), {"input_values": X}, LABELS), plain)
-    same(measured(BOTH, seeded(Several), X, LABELS, output=1), plain)
-    same(measured(BOTH, seeded(NamedTuple), X, LABELS, output="scores"), plain)
+@pytest.mark.parametrize(("made", "output"), OUTPUTS.values(), ids=OUTPUTS)
+def test_logits_among_other_outputs_are_meant_and_others_may_be_named(made, output, plain):
+    same(measured(BOTH, seeded(lambda: Returning(made)), X, LABELS, output=output), plain)
 
 
 def test_outputs_that_are_not_known_are_refused_with_those_that_are():
-    refused(["output=", "0, 1"], measured, "hessian", seeded(Several), X, LABELS)
-    data = {"input_values": X}, LABELS
+    model, data = seeded(lambda: Returning(OUTPUTS["a tuple"][0])), ({"input_values": X}, LABELS)
+    refused(["output=", "0, 1"], measured, "hessian", model, X, LABELS)
     refused("'logits', 'hidden_states'", measured, "hessian", seeded(Named), *data, output="scores")
 
 
@@ -146,23 +134,20 @@ def test_an_endless_loader_is_read_as_far_as_wanted():
 
 
 BAD = {
-    "nothing came": ([], "no samples"),
-    "an object": (object(), "not object"),
-    "words": ("images/", "not str"),
-    "shapes differ": ([(X, LABELS), (X[:, :3], LABELS)], "do not fit"),
-    "some targets": ([(X, LABELS), (X,)], "others have none"),
-    "lengths differ": ((X, V[:5]), "different numbers"),
+    "nothing came": ("no samples", []),
+    "an object": ("not object", object()),
+    "words": ("not str", "images/"),
+    "shapes differ": ("do not fit", [(X, LABELS), (X[:, :3], LABELS)]),
+    "some targets": ("others have none", [(X, LABELS), (X,)]),
+    "lengths differ": ("different numbers", (X, V[:5])),
+    "targets beside batches": ("bring their targets", DataLoader(X, 3), LABELS),
 }
 
 
 @pytest.mark.parametrize("kind", BAD)
 def test_batches_that_mean_nothing_are_refused_in_a_sentence(kind):
-    data, reason = BAD[kind]
-    refused(reason, measured, "hessian", seeded(Plain), data)
-
-
-def test_targets_beside_batches_are_refused():
-    refused("bring their targets", measured, "hessian", seeded(Plain), DataLoader(X, 3), LABELS)
+    reason, *data = BAD[kind]
+    refused(reason, measured, "hessian", seeded(Plain), *data)
 
 
 @pytest.mark.parametrize("data", [(X, V), {"u": X, "v": V}, {"v": V, "u": X}])
@@ -178,50 +163,27 @@ def test_several_inputs_are_one_vector_of_all_of_them(data):
     same(ours, one)
 
 
-@pytest.mark.parametrize("family", ["geometry", "jacobian", "flatness", "adaptive"])
+@pytest.mark.parametrize("family", ["geometry", "jacobian", "adaptive"])
 def test_outputs_at_positions_are_one_vector_of_all_of_them(family):
     x = torch.randn(5, 2, 3, 3).double()
     y = torch.randint(4, (5, 3, 3))
     model = seeded(segmentation)
-    how = {"loss": "half-mse"} | ({"flatness": ["traces"]} if family == "flatness" else {})
     vectors = F.one_hot(y, 4).double().flatten(1)
-    ours = measured(family, model, x, y, **how)
-    other = measured(family, as_vectors(model), x, vectors, **how)
-    if family == "flatness":  # the loss is the mean over the nine positions
-        assert float(ours["hessian_trace"]) == pytest.approx(float(other["hessian_trace"]) / 9)
-        return
+    ours = measured(family, model, x, y, loss="half-mse")
+    other = measured(family, as_vectors(model), x, vectors, loss="half-mse")
     by_position = ("flatness", "softmax", "sample_accuracy")  # of each position alone
     names = [n for n in ours.data_vars if not any(part in n for part in by_position)]
     for name in names:
         assert np.allclose(ours[name], other[name], rtol=1e-9, equal_nan=True), name
 
 
-def test_the_loss_of_positions_is_their_mean():
-    torch.manual_seed(1)
-    model, x, targets = seeded(language), torch.randint(7, (4, 6)), torch.randint(7, (4, 6))
-    report = measured("hessian", model, x, targets)
-    exact = hessian_of(model, lambda f: F.cross_entropy(f.movedim(-1, 1), targets), x)
-    largest = float(torch.linalg.eigvalsh(exact)[-1])
-    assert float(report["hessian_lambda_max"]) == pytest.approx(largest, rel=1e-6)
-    ours = measured("hessian", model, x, targets, loss="cross-entropy", batch_size=2)
-    expected = pytest.approx(float(report["gauss_newton_lambda_max"]), rel=1e-4)
-    assert float(ours["gauss_newton_lambda_max"]) == expected
-    radii = {"sharpness_radii": {"worst-standard-l2": [0.1]}}
-    assert measured("sharpness", model, x, targets, **radii)["sharpness_at_radius"].item() > 0
-    refused("label 7", measured, "hessian", model, x, targets + 1)
-
-
 def test_numbers_per_sample_without_a_dimension_are_one_output():
-    class Squeezed(Plain):
-        def forward(self, x):
-            return super().forward(x)[:, 0]
-
-    class Column(Plain):
-        def forward(self, x):
-            return super().forward(x)[:, :1]
-
-    number = measured("hessian", seeded(Squeezed), X, V[:, 0], loss="half-mse")
-    same(number, measured("hessian", seeded(Column), X, V[:, :1], loss="half-mse"))
+    squeezed, column = (
+        behind(seeded(Plain), lambda f: f[:, 0]),
+        behind(seeded(Plain), lambda f: f[:, :1]),
+    )
+    number = measured("hessian", squeezed, X, V[:, 0], loss="half-mse")
+    same(number, measured("hessian", column, X, V[:, :1], loss="half-mse"))
 
 
 CLASSES = torch.tensor([0, 1, 2, 0, 1, 2, 2, 1])
@@ -255,25 +217,14 @@ REFUSED = {
     "words": (["a"] * 8, "targets"),
     "an object": (object(), "not object"),
     "no probabilities": ([[1.0, 1.0, 0.0]] * 8, "neither classes nor probabilities"),
+    **{f"loss {loss}": (CLASSES, "cross-entropy", {"loss": loss}) for loss in (None, 3, "mse")},
 }
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_targets_that_mean_nothing_are_refused_in_a_sentence(kind):
-    targets, reason = REFUSED[kind]
-    refused(reason, of_targets, targets, family="hessian")
-
-
-def test_probabilities_are_targets_and_complex_parameters_are_refused():
-    assert of_targets(torch.tensor([[0.2, 0.3, 0.5]] * 8).double()).data_vars
-    model = nn.Sequential(nn.Linear(5, 3), nn.Linear(3, 3))
-    model[1].weight = nn.Parameter(model[1].weight.detach() + 0j)
-    refused("complex", flatlab.measure, model, ROWS.float(), CLASSES)
-
-
-@pytest.mark.parametrize("loss", [None, 3, "mse"])
-def test_a_loss_that_is_neither_a_name_nor_a_function_is_refused_with_the_names(loss):
-    refused("cross-entropy", of_targets, CLASSES, family="hessian", loss=loss)
+def test_targets_and_losses_that_mean_nothing_are_refused_in_a_sentence(kind):
+    targets, reason, *how = REFUSED[kind]
+    refused(reason, of_targets, targets, family="hessian", **dict(*how))
 
 
 def of_weights(f, y):
@@ -289,6 +240,5 @@ def test_several_targets_are_refused_and_measured_side_by_side():
     side_by_side = torch.stack([LABELS.double(), weights], 1)
     model = seeded(Plain)
     report = measured("hessian", model, X, side_by_side, loss=of_weights)
-    exact = hessian_of(model, lambda f: of_weights(f, side_by_side), X)
-    largest = float(torch.linalg.eigvalsh(exact)[-1])
+    largest, *_ = right(model, X, side_by_side, of_weights)
     assert float(report["hessian_lambda_max"]) == pytest.approx(largest, rel=1e-6)

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import flatlab
+from flatlab.networks._transformations import transformed
 from tests.measurement.comparing import assert_same_state, state
 from tests.networks.small_networks import small
 from tests.refusals import refused
@@ -98,12 +99,7 @@ def test_curvature_along_the_top_eigenvectors_is_their_eigenvalue():
 
 def test_barriers_between_permuted_networks_and_none_to_itself():
     model, x, labels = small("mlp-relu")
-    permuted = copy.deepcopy(model)
-    order = torch.tensor([3, 4, 5, 0, 1, 2])
-    with torch.no_grad():
-        permuted.fc1.weight.copy_(model.fc1.weight[order])
-        permuted.fc1.bias.copy_(model.fc1.bias[order])
-        permuted.fc2.weight.copy_(model.fc2.weight[:, order])
+    permuted = transformed(model, "permutation", 1)
     networks = [model, permuted, copy.deepcopy(model)]
     found = flatlab.barriers(networks, x, labels, loss="cross-entropy", points=11)
     shares = np.linspace(0, 1, 11)

@@ -95,11 +95,18 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("kind", LOSSES)
-@pytest.mark.parametrize("family", ["hessian", "sharpness"])
-def test_a_loss_that_is_a_function_gives_what_its_name_gives(family, kind):
-    how = {"sharpness_loss": None} if family == "sharpness" else {}
+@pytest.mark.parametrize(
+    ("family", "how"),
+    [
+        ("hessian", {}),
+        ("sharpness", {"sharpness_loss": None}),
+        *((family, {}) for family in ("sharpness", "adaptive", "representations")),  # their own
+    ],
+)
+def test_a_loss_that_is_a_function_gives_what_its_name_gives(family, how, kind):
     same_loss = measured(family, seeded(Plain), X, LABELS, **how)
     ours = measured(family, seeded(Plain), X, LABELS, **how, loss=LOSSES[kind])
+    assert {*ours.data_vars} == {*same_loss.data_vars}
     for name in same_loss.data_vars:
         assert np.allclose(ours[name], same_loss[name], rtol=1e-6, equal_nan=True), name
 
@@ -175,17 +182,3 @@ def test_a_scripted_network_is_measured_or_refused_in_a_sentence(family):
         plain = measured(family, model, X, LABELS)
         for name in {*report.data_vars} & {"sharpness", "hessian_lambda_max", "mls"}:
             assert float(report[name]) == pytest.approx(float(plain[name]), rel=1e-6)
-
-
-@pytest.mark.more
-def test_families_of_other_losses_are_the_same_beside_a_function():
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)).eval()
-    x, y = torch.randn(12, 6), torch.arange(12) % 3
-    for family in ("adaptive", "sharpness"):
-        function = flatlab.measure(model, x, y, families=family, loss=F.cross_entropy)
-        named = flatlab.measure(model, x, y, families=family, loss="cross-entropy")
-        for name in named.data_vars:
-            np.testing.assert_array_equal(function[name], named[name], err_msg=name)
-    known = flatlab.measure(model, x, y, families="representations", loss=F.cross_entropy)
-    assert any(str(name).startswith("collapse") for name in known.data_vars)

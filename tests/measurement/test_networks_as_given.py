@@ -20,7 +20,8 @@ from torch.utils.checkpoint import (
 )
 
 import flatlab
-from tests.measurement.given import LABELS, TOKENS, A, Around, Tanh, X, measured, perceptron, right
+from tests.measurement.given import LABELS, TOKENS, A, Tanh, X, around, measured, perceptron, right
+from tests.networks.written import Written
 from tests.refusals import refused
 
 
@@ -82,16 +83,11 @@ def compiled(how):
     return model
 
 
-class Layered(nn.Module):
+def layered(reentrant):
     """As in transformers: a layer that recomputes itself by a function that it holds."""
-
-    def __init__(self, reentrant):
-        super().__init__()
-        self.net = perceptron()
-        self.again = partial(checkpoint, use_reentrant=reentrant)
-
-    def forward(self, x):
-        return self.net[4](self.again(self.net[:4].__call__, x))
+    again = partial(checkpoint, use_reentrant=reentrant)
+    call = lambda model, x: model.net[4](model.again(model.net[:4].__call__, x))  # noqa: E731
+    return Written(call, net=perceptron(), again=again)
 
 
 def mixed(net, x):
@@ -135,28 +131,16 @@ def rectified(in_place):
     return nn.Sequential(nn.ReLU(in_place), perceptron())
 
 
-class Graph(nn.Module):
-    def __init__(self, a):
-        super().__init__()
-        torch.manual_seed(1)
-        self.register_buffer("a", a)
-        self.l = nn.Linear(4, 3)
-        self.double()
-
-    def forward(self, x):
-        return self.l((self.a @ x.T).T.tanh())
+def graph(adjacent):
+    torch.manual_seed(1)
+    parts = {"adjacent": nn.Buffer(adjacent), "last": nn.Linear(4, 3)}
+    return Written(lambda net, x: net.last((net.adjacent @ x.T).T.tanh()), **parts).double()
 
 
-class Casting(nn.Module):
+def casting():
     """It computes in float32, with a second backward pass of its own that is wrong."""
-
-    def __init__(self):
-        super().__init__()
-        self.net = perceptron().float()
-
-    def forward(self, x):
-        h = Tanh.apply(self.net[0](x.float()))
-        return self.net[2:](h)
+    call = lambda model, x: model.net[2:](Tanh.apply(model.net[0](x.float())))  # noqa: E731
+    return Written(call, net=perceptron().float())
 
 
 class Learnt(nn.Module):
@@ -174,7 +158,7 @@ class Learnt(nn.Module):
         return self.net(x)
 
 
-doubled = Around(lambda net, x: 2 * net(x))
+doubled = around(lambda net, x: 2 * net(x))
 AVERAGED = torch.optim.swa_utils.AveragedModel(perceptron())
 SAME = {  # a network, the same function written plainly, inputs
     "a hook that clips": (lambda: hooked(lambda g: g.clamp(-0.01, 0.01)), perceptron, X),
@@ -192,23 +176,23 @@ SAME = {  # a network, the same function written plainly, inputs
     "a compiled method": (lambda: compiled("method"), perceptron, X),
     "a compiled layer": (lambda: compiled("inside"), perceptron, X),
     "compiled in place": (lambda: compiled("in place"), perceptron, X),
-    "autocast": (lambda: Around(mixed), perceptron, X),
-    "autocast by a decorator": (lambda: Around(mixed_by_decorator), perceptron, X),
+    "autocast": (lambda: around(mixed), perceptron, X),
+    "autocast by a decorator": (lambda: around(mixed_by_decorator), perceptron, X),
     "ReLU in place": (lambda: rectified(True), lambda: rectified(False), X),
-    "writes to its input": (lambda: Around(written), lambda: Around(lambda net, x: net(2 * x)), X),
-    "re-entrant": (lambda: Layered(True), perceptron, X),
-    "not re-entrant": (lambda: Layered(False), perceptron, X),
-    "in segments": (lambda: Around(in_segments), perceptron, X),
-    "saves a choice": (lambda: Around(selected), perceptron, X),
-    "saves on the CPU": (lambda: Around(on_the_cpu), perceptron, X),
+    "writes to its input": (lambda: around(written), lambda: around(lambda net, x: net(2 * x)), X),
+    "re-entrant": (lambda: layered(True), perceptron, X),
+    "not re-entrant": (lambda: layered(False), perceptron, X),
+    "in segments": (lambda: around(in_segments), perceptron, X),
+    "saves a choice": (lambda: around(selected), perceptron, X),
+    "saves on the CPU": (lambda: around(on_the_cpu), perceptron, X),
     "recomputed by a wrapper": (in_a_wrapper, perceptron, X),
     "sparse": (lambda: Text(sparse=True), Text, TOKENS),
     "scaled by frequency": (lambda: Text(scale_grad_by_freq=True), Text, TOKENS),
     "a bag": (lambda: Text(bag=True, sparse=True), lambda: Text(mean=True), TOKENS),
     "padding": (lambda: Text(padding_idx=0), lambda: Text(padded=0), TOKENS),
-    "a sparse buffer": (lambda: Graph(A.to_sparse()), lambda: Graph(A), X),
-    "a compressed buffer": (lambda: Graph(A.to_sparse_csr()), lambda: Graph(A), X),
-    "casts": (Casting, perceptron, X),
+    "a sparse buffer": (lambda: graph(A.to_sparse()), lambda: graph(A), X),
+    "a compressed buffer": (lambda: graph(A.to_sparse_csr()), lambda: graph(A), X),
+    "casts": (casting, perceptron, X),
     "keeps averages": (Learnt, perceptron, X),
     "averaged": (lambda: AVERAGED, perceptron, X),
 }
@@ -227,14 +211,9 @@ def test_a_network_is_the_function_that_it_computes(case):
     assert found[1] is None or found[1] == pytest.approx(wanted[1], rel=rel)
 
 
-class Stashing(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = perceptron()
-
-    def forward(self, x):
-        self.features = self.net[:2](x)
-        return self.net[2:](self.features)
+def stashing(model, x):
+    model.features = model.net[:2](x)
+    return model.net[2:](model.features)
 
 
 class Tempered(nn.Module):
@@ -252,13 +231,13 @@ def renormed(net, x):
     return net(x)
 
 
-stashing = Stashing()
+stash = Written(stashing, net=perceptron())
 OTHER = {
     "max_norm": (Text(max_norm=1.0), TOKENS, {}, "'e.weight'"),
     "max_norm of a bag": (Text(bag=True, max_norm=1.0), TOKENS, {}, ""),
-    "clamps its weights": (Around(renormed), X, {}, "'net.0.weight'"),
+    "clamps its weights": (around(renormed), X, {}, "'net.0.weight'"),
     "float64 inputs of a float32 network": (
-        Around(lambda net, x: net((x % 1).float()), nn.Tanh).float(),
+        around(lambda net, x: net((x % 1).float()), nn.Tanh).float(),
         X + 2**26,
         {},
         "dtype='float64'",
@@ -270,26 +249,26 @@ OTHER = {
         "original",
     ),
     "features that are kept": (
-        stashing,
+        stash,
         X,
-        {"loss": lambda f, y: F.cross_entropy(f, y) + stashing.features.square().mean()},
+        {"loss": lambda f, y: F.cross_entropy(f, y) + stash.features.square().mean()},
         "function of more",
     ),
     "detached features": (
-        stashing,
+        stash,
         X,
-        {"loss": lambda f, y: F.cross_entropy(f, y) + stashing.features.detach().mean()},
+        {"loss": lambda f, y: F.cross_entropy(f, y) + stash.features.detach().mean()},
         "function of more",
     ),
     "a penalty": (
-        stashing,
+        stash,
         X,
-        {"loss": lambda f, y: F.cross_entropy(f, y) + stashing.net[0].weight.square().sum()},
+        {"loss": lambda f, y: F.cross_entropy(f, y) + stash.net[0].weight.square().sum()},
         "'net.0.weight'",
     ),
-    "parameters of a loss": (stashing, X, {"loss": Tempered()}, "'t'"),
+    "parameters of a loss": (stash, X, {"loss": Tempered()}, "'t'"),
     "lazy": (nn.Sequential(nn.LazyLinear(5), nn.LazyBatchNorm1d()), X, {}, "lazy"),
-    "complex outputs": (Around(lambda net, x: net(x) + 0j), X, {}, "complex128"),
+    "complex outputs": (around(lambda net, x: net(x) + 0j), X, {}, "complex128"),
 }
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import random
+from functools import partial
 
 import numpy as np
 import pytest
@@ -63,25 +64,22 @@ def all_of(model):
     return str(own), str(model.seen), str(model.nested), named, generators, embedding
 
 
-EVERYTHING = {
-    name: lambda model, x, y, name=name: flatlab.measure(
-        model, x, y, families=name, loss="cross-entropy", **COSTLESS.get(name, {})
-    )
-    for name in ("geometry", "hessian", "spectrum", "flatness", "adaptive", "jacobian", "sharpness")
-} | {
-    "capacity": lambda model, x, y: flatlab.measure(model, x, y, families="capacity"),
-    "representations": lambda model, x, y: flatlab.measure(model, x, y, families="representations"),
-    "landscape": lambda model, x, y: flatlab.landscape(model, x, y, points=3),
-    "eigenvectors": lambda model, x, y: flatlab.landscape(
-        model, x, y, along="eigenvectors", points=3
-    ),
-    "barriers": lambda model, x, y: flatlab.barriers([model, copy.deepcopy(model)], x, y, points=3),
-    "tracker": lambda model, x, y: flatlab.Tracker(model, x, y, loss="cross-entropy")(0),
-    "loader": lambda model, x, y: flatlab.measure(model, shuffled(x, y), families="geometry"),
-}
-COSTLESS = {
+NAMES = ("geometry", "hessian", "spectrum", "flatness", "adaptive", "capacity", "representations")
+OPTIONS = {name: {} for name in NAMES} | {
     "jacobian": {"pairs": 0},
     "sharpness": {"sharpness_radii": {"worst-adaptive-l2": [0.1], "average-standard-linf": [0.1]}},
+}
+LOSS = {"loss": "cross-entropy"}
+EVERYTHING = {
+    **{
+        name: partial(flatlab.measure, families=name, **LOSS, **options)
+        for name, options in OPTIONS.items()
+    },
+    "landscape": partial(flatlab.landscape, points=3),
+    "eigenvectors": partial(flatlab.landscape, along="eigenvectors", points=3),
+    "barriers": lambda model, x, y: flatlab.barriers([model, copy.deepcopy(model)], x, y, points=3),
+    "tracker": lambda model, x, y: flatlab.Tracker(model, x, y, **LOSS)(0),
+    "loader": lambda model, x, y: flatlab.measure(model, shuffled(x, y), families="geometry"),
 }
 GENERATOR = torch.Generator().manual_seed(5)
 

@@ -15,24 +15,27 @@ from tests.synthetic.packs import about, asked, networks, of_split, weights_of
 
 SAMPLE_SETS = {"train": of_split("train", 10), "test": of_split("test", 7, seed=1)}
 WRONG = {"wrong": of_split("test", 7, seed=1, only="misclassified"), **SAMPLE_SETS}
-
-
 NETWORK = {**small("mlp"), "initialization": "framework"}
-TWICE = about([0, 7])
+GEOMETRY = {"geometry": {"costly": [*ALL_COSTLY]}}
 
 
-def packed(stripes, samples=SAMPLE_SETS, change=None, family="geometry"):
-    """Two networks of one pack at two checkpoints, and the file of their measures."""
+def packed(stripes, samples=SAMPLE_SETS, change=None, families=GEOMETRY):
+    """What is measured of two networks of one pack at two checkpoints.
+
+    The dataset, each network with its part of it, and the training and test samples.
+    """
     models = networks(NETWORK, (4, 4), 3)
     if change:
-        change(models[0])
-    options = {"accuracy": {}, "geometry": {"costly": [*ALL_COSTLY]}, "jacobian": {}}
-    settings = asked(family, NETWORK, samples=samples, options=options)
-    return models, settings, measure_pack([(weights_of(models), TWICE)], stripes, settings)
+        change(models)
+    settings = asked("+".join(families), NETWORK, samples=samples, options=families)
+    found = measure_pack([(weights_of(models), about([0, 7]))], stripes, settings)
+    parts = [found.isel(run=number // 2, checkpoint=number % 2) for number in range(4)]
+    each = [*zip([model.eval() for model in models], parts, strict=True)]
+    return found, each, prepare(stripes, settings["data"], None, torch.float64)
 
 
 def test_a_pack_has_the_dimensions_of_runs_checkpoints_and_sample_sets(stripes):
-    *_, found = packed(stripes)
+    found, *_ = packed(stripes)
     kept = {name for name, q in geometry.QUANTITIES.items() if "sample" not in q.dims}
     assert set(found.data_vars) == kept
     assert "sample" not in found.dims
@@ -49,8 +52,9 @@ def test_a_pack_has_the_dimensions_of_runs_checkpoints_and_sample_sets(stripes):
 
 
 def test_families_that_are_joined_measure_what_each_measures_alone(stripes):
-    *_, together = packed(stripes, family="accuracy+geometry+jacobian")
-    apart = [packed(stripes, family=name)[-1] for name in ("accuracy", "geometry", "jacobian")]
+    families = {"accuracy": {}, **GEOMETRY, "jacobian": {}}
+    together, *_ = packed(stripes, families=families)
+    apart = [packed(stripes, families={name: how})[0] for name, how in families.items()]
     assert sum(len(part.data_vars) for part in apart) == len(together.data_vars)
     for part in apart:
         assert part.data_vars
@@ -58,33 +62,30 @@ def test_families_that_are_joined_measure_what_each_measures_alone(stripes):
 
 
 def test_a_pack_has_the_numbers_of_each_of_its_networks(stripes):
-    models, settings, found = packed(stripes)
-    splits = prepare(stripes, settings["data"], None, torch.float64)
-    for number, model in enumerate(models):
-        for name, split in (("train", splits.train), ("test", splits.test)):
-            chosen = settings["samples"][name]
-            subset = split.subset(chosen["size"], chosen["seed"])
-            alone = flatlab.measure(model.eval(), subset.inputs, costly=ALL_COSTLY)
-            here = found.isel(run=number // 2, checkpoint=number % 2).sel(samples=name)
+    _, each, splits = packed(stripes)
+    for model, found in each:
+        for name, chosen in SAMPLE_SETS.items():
+            subset = getattr(splits, name).subset(chosen["size"], chosen["seed"])
+            alone = flatlab.measure(model, subset.inputs, costly=ALL_COSTLY)
+            here = found.sel(samples=name)
             assert here.layer.values.tolist() == alone.layer.values.tolist()
             assert close(here, alone, rel=1e-12)
 
 
 def test_misclassified_samples_are_those_of_each_network_at_each_checkpoint(stripes):
-    def only_the_first_class(model):
-        torch.nn.init.zeros_(model.fc4.weight)
-        model.fc4.bias.data.copy_(torch.tensor([1.0, 0.0, 0.0]))
+    def only_the_first_class(models):
+        torch.nn.init.zeros_(models[0].fc4.weight)
+        models[0].fc4.bias.data.copy_(torch.tensor([1.0, 0.0, 0.0]))
 
-    models, settings, found = packed(stripes, WRONG, only_the_first_class)
-    split = prepare(stripes, settings["data"], None, torch.float64).test
+    _, each, splits = packed(stripes, WRONG, only_the_first_class)
+    split = splits.test
     order = np.random.default_rng(1).permutation(len(split.labels))
-    for number, model in enumerate(models):
+    for model, found in each:
         wrongly = (model(split.inputs).argmax(1) != split.labels).numpy()
         chosen = [index for index in order if wrongly[index]][:7]
         assert len(chosen) == 7
-        alone = flatlab.measure(model.eval(), split.inputs[chosen], costly=ALL_COSTLY)
-        here = found.isel(run=number // 2, checkpoint=number % 2).sel(samples="wrong")
-        assert close(here, alone, rel=1e-12)
+        alone = flatlab.measure(model, split.inputs[chosen], costly=ALL_COSTLY)
+        assert close(found.sel(samples="wrong"), alone, rel=1e-12)
         subset = split.misclassified(model, 3, 1)
         assert torch.equal(subset.inputs, split.inputs[chosen[:3]])
         assert torch.equal(subset.labels, split.labels[chosen[:3]])
@@ -92,7 +93,7 @@ def test_misclassified_samples_are_those_of_each_network_at_each_checkpoint(stri
 
 def test_a_network_that_gets_nothing_wrong_has_no_numbers_of_it(stripes, monkeypatch):
     monkeypatch.setattr(Split, "misclassified", lambda self, *given: self._chosen(torch.arange(0)))
-    *_, found = packed(stripes, WRONG)
+    found, *_ = packed(stripes, WRONG)
     assert found.sel(samples="wrong")["sharpness"].isnull().all()
     assert found.sel(samples=["train", "test"])["sharpness"].notnull().all()
 
@@ -100,40 +101,31 @@ def test_a_network_that_gets_nothing_wrong_has_no_numbers_of_it(stripes, monkeyp
 def test_representations_and_feature_robustness_of_a_pack(stripes):
     """As of each network alone; a set of one class, or of a network without numbers, has NaN."""
     samples = {"train": of_split("train", 10), "two": of_split("train", 2)}
-    models = networks(NETWORK, (4, 4), 3)
-    models[1].fc1.weight.data.fill_(np.nan)
-    options = {"representations": {}, "feature-robustness": {"robustness_draws": 3}}
-    settings = asked("+".join(options), NETWORK, samples=samples, options=options)
-    found = measure_pack([(weights_of(models), TWICE)], stripes, settings)
+    families = {"representations": {}, "feature-robustness": {"robustness_draws": 3}}
+    spoil = lambda models: models[1].fc1.weight.data.fill_(np.nan)  # noqa: E731
+    found, [(model, here), (_, spoilt_one), *_], splits = packed(stripes, samples, spoil, families)
     assert {"sample", "run"} & {*found.dims} == {"run"}
-    splits = prepare(stripes, settings["data"], None, torch.float64)
     subset = splits.train.subset(10, 0)
-    how = {"families": [*options], "robustness_draws": 3}
-    alone = flatlab.measure(models[0].eval(), subset.inputs, subset.labels, **how)
-    here = found.isel(run=0, checkpoint=0).sel(samples="train")
-    for name in ("feature_sensitivity", "head_share", "collapse_within", "linear_share"):
-        assert close(here[[name]], alone[[name]], rel=1e-12), name
-    assert close(here[["feature_robustness"]], alone[["feature_robustness"]], rel=1e-12)
-    spoilt_one = found.isel(run=0, checkpoint=1)
+    how = {"families": [*families], "robustness_draws": 3}
+    alone = flatlab.measure(model, subset.inputs, subset.labels, **how)
+    names = ["feature_sensitivity", "head_share", "collapse_within", "linear_share"]
+    names += ["feature_robustness"]
+    assert close(here.sel(samples="train")[names], alone[names], rel=1e-12)
     assert all(spoilt_one[name].isnull().all() for name in ("feature_mls", "collapse_within"))
 
 
 def test_collapse_is_of_the_whole_split_and_representativeness_of_held_out_data(stripes):
     """Where it says so; the test samples are what training samples are compared with."""
     samples = {"train": of_split("train", 10), "test": of_split("test", 8)}
-    models = networks(NETWORK, (4, 4), 3)
-    options = {
+    families = {
         "representations": {"collapse_samples": "split"},
         "representativeness": {"robustness_deltas": [0.1], "representativeness_draws": 3},
     }
-    settings = asked("+".join(options), NETWORK, samples=samples, options=options)
-    found = measure_pack([(weights_of(models), TWICE)], stripes, settings)
-    splits = prepare(stripes, settings["data"], None, torch.float64)
-    for number, model in enumerate(models):
-        here = found.isel(run=number // 2, checkpoint=number % 2)
+    _, each, splits = packed(stripes, samples, families=families)
+    for model, here in each:
         for name, split in (("train", splits.train), ("test", splits.test)):
             parts = {"families": "representations", "representations": ["collapse", "linear-share"]}
-            alone = flatlab.measure(model.eval(), split.inputs, split.labels, **parts)
+            alone = flatlab.measure(model, split.inputs, split.labels, **parts)
             assert close(here.sel(samples=name)[[*alone.data_vars]], alone, rel=1e-9), name
             subset = split.subset(samples[name]["size"], 0)
             parts["representations"] = ["local"]

@@ -30,7 +30,9 @@ def blocks(page):
 
 
 def run(page, names):
-    for block in blocks(page):
+    found = blocks(page)
+    assert len(found) == (DOCS / page).read_text().count("```python")
+    for block in found:
         exec(compile(block, f"docs/{page}", "exec"), names)
     return names
 
@@ -77,30 +79,22 @@ def test_the_page_names_every_setting_and_nothing_that_does_not_exist():
 
 
 @pytest.mark.more
-def test_every_block_of_the_page_on_large_networks_runs(capsys):
-    assert len(blocks("large.md")) == 5
-    run("large.md", {})
-    assert "'embedding'" in capsys.readouterr().out
-
-
-@pytest.mark.more
-@pytest.mark.filterwarnings("ignore")
-def test_every_block_of_the_page_on_networks_runs(monkeypatch, capsys):
-    monkeypatch.setattr(torch, "compile", lambda model: torch._dynamo.optimize("eager")(model))
-    assert len(blocks("networks.md")) >= 8
-    run("networks.md", {})
-    ignored, masked = capsys.readouterr().out.splitlines()
-    assert ignored == "4"  # samples
-    assert masked.startswith("6 ")  # positions
-
-
-@pytest.mark.more
 @pytest.mark.parametrize(
-    ("page", "files"), [("spectra.md", ["density"]), ("landscapes.md", ["lines", "plane"])]
+    ("page", "printed", "files"),
+    [
+        ("large.md", r".*'embedding'.*", []),
+        pytest.param(  # how many samples are ignored, and positions
+            *("networks.md", r"4\n6 .*\n", []), marks=pytest.mark.filterwarnings("ignore")
+        ),
+        ("spectra.md", r".*", ["density"]),
+        ("landscapes.md", r".*", ["lines", "plane"]),
+    ],
 )
-def test_every_block_of_the_page_runs(page, files, monkeypatch, tmp_path):
+def test_every_block_of_the_page_runs(page, printed, files, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(torch, "compile", lambda model: torch._dynamo.optimize("eager")(model))
     monkeypatch.chdir(tmp_path)
     run(page, {})
+    assert re.fullmatch(printed, capsys.readouterr().out, re.DOTALL)
     endings = ("csv", "pdf", "svg", "png")
     assert {f.name for f in tmp_path.iterdir()} == {f"{n}.{e}" for n in files for e in endings}
 
@@ -146,17 +140,13 @@ def row_of(patterns, name):
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES.keys() - {"prediction"}))
-def test_every_row_and_name_of_costs_is_of_some_quantity(family):
-    patterns = [names for name, names, _ in rows() if name == family]
+def test_every_row_of_costs_is_complete_and_of_some_quantity(family):
+    patterns = []
+    for name, names, cells in rows():
+        assert name in FAMILIES
+        assert [bool(cell) for cell in cells] == [True] * 3
+        patterns += [names] if name == family else []
     used = {row_of(patterns, name) for name in FAMILIES[family].QUANTITIES}
     assert used == {*range(len(patterns))}
     for pattern in (p for names in patterns for p in names):
         assert any(fnmatchcase(name, pattern) for name in FAMILIES[family].QUANTITIES), pattern
-
-
-def test_rows_are_complete_and_of_families():
-    for family, names, cells in rows():
-        assert family in FAMILIES
-        assert names
-        assert len(cells) == 3
-        assert all(cells)

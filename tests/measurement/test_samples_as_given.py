@@ -6,7 +6,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import flatlab
-from tests.measurement.given import LABELS, TOKENS, Behind, X, measured, right
+from tests.measurement.given import LABELS, TOKENS, X, behind, measured, right
+from tests.networks.written import Written
 from tests.refusals import refused
 
 
@@ -22,17 +23,11 @@ class Recommender(nn.Module):
         return self.b(h if mask is None else h * mask)
 
 
-class Baked(nn.Module):
+def baked(model, fixed):
     """The same where integers and masks are a part of the network: of one sample."""
-
-    def __init__(self, model, *fixed):
-        super().__init__()
-        self.model, self.fixed = model, fixed
-
-    def forward(self, features):
-        return self.model(
-            features, *(each.expand(len(features), *each.shape[1:]) for each in self.fixed)
-        )
+    return Written(
+        lambda net, x: net.model(x, *(f.expand(len(x), *f.shape[1:]) for f in fixed)), model=model
+    )
 
 
 USERS = torch.randint(20_000_000, 90_000_000, (12,)) * 2**20
@@ -56,8 +51,7 @@ def test_inputs_beside_real_ones_are_exact_and_held_fixed(case, kind):
     assert len(report.attrs["held_fixed"]) == len(beside)
     model = model.double()
     for n in range(3):
-        baked = Baked(model, *(each[n : n + 1] for each in beside))
-        one = flatlab.measure(baked, x[n : n + 1])
+        one = flatlab.measure(baked(model, [each[n : n + 1] for each in beside]), x[n : n + 1])
         for name in ("sharpness", "mls", "log_volume", "local_dimension"):
             ours, alone = (r[f"{name}_per_sample"].values for r in (report, one))
             rel = 1e-9 if kind == "float64" else 1e-4
@@ -106,7 +100,7 @@ def conv(axes=1):
 
 
 def last(model):
-    return Behind(model, lambda f: f.movedim(1, -1))
+    return behind(model, lambda f: f.movedim(1, -1))
 
 
 def second(f, y):

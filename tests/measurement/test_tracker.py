@@ -16,7 +16,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import flatlab
 from flatlab.core.store import StoreError, load_dataset
-from flatlab.derivatives.checks import derivative_check
 from tests.refusals import refused
 
 STEPS, LOSS = 13, "cross-entropy"
@@ -153,26 +152,6 @@ def test_without_families_the_largest_eigenvalue_of_few_samples_is_measured():
     tight = flatlab.Tracker(model, x, y, loss=LOSS, residual=1e-8)
     tight(0)
     assert tight.table.largest_eigenvalue.item() == pytest.approx(float(exact), rel=1e-6)
-
-
-def test_derivatives_are_checked_once(monkeypatch):
-    x, y = data()
-    checks, copied = [], derivative_check.double_copy
-    noted = lambda model: checks.append(1) or copied(model)  # noqa: E731
-    monkeypatch.setattr(derivative_check, "double_copy", noted)
-    model = network().double()
-    tracker = flatlab.Tracker(model, x, y, every=1, loss=LOSS)
-    with torch.no_grad():
-        weight = model[0].weight.clone()
-        model[0].weight.fill_(torch.nan)
-    tracker(0)  # nothing can be checked there
-    with torch.no_grad():
-        model[0].weight.copy_(weight)
-    for step in (1, 2, 3):
-        tracker(step)
-    assert len(checks) == 1
-    missing = tracker.table.largest_eigenvalue.isnull().values.flatten()
-    assert missing.tolist() == [True] + [False] * 3
 
 
 PAGE = Path(__file__).parents[2] / "docs/tracking.md"

@@ -1,5 +1,6 @@
 """Verdicts on derivatives hold for what they were made of, and networks that fit have values."""
 
+import operator
 import types
 from itertools import cycle
 
@@ -11,7 +12,7 @@ from torch import nn
 
 import flatlab
 from flatlab.derivatives.checks import derivative_check
-from tests.measurement.given import LABELS, Around, Behind, Tanh, X, perceptron, right
+from tests.measurement.given import LABELS, Tanh, X, around, behind, perceptron, right
 
 
 def saturated(scale):
@@ -47,8 +48,8 @@ FITTED = {
     "saturated units": lambda: times(40),
     "dead units": lambda: (dead(perceptron(nn.ReLU)), X, LABELS),
     "weights of 0": lambda: times(0),
-    "softmax inside": lambda: (Behind(saturated(1e3), lambda f: f.softmax(1)), X, LABELS),
-    "sigmoids inside": lambda: (Behind(saturated(1e3), torch.sigmoid), X, LABELS),
+    "softmax inside": lambda: (behind(saturated(1e3), lambda f: f.softmax(1)), X, LABELS),
+    "sigmoids inside": lambda: (behind(saturated(1e3), torch.sigmoid), X, LABELS),
 }
 LINEAR = nn.Linear(4, 3).double()
 
@@ -79,30 +80,6 @@ def test_a_loss_that_is_linear_where_the_network_is_has_values(loss, family):
         assert report.hessian_lambda_max.item() == pytest.approx(0, abs=1e-12)
 
 
-def replaced(model):
-    model.net[1] = Wrong()
-
-
-def repatched(model):
-    model.net[1].forward = types.MethodType(lambda self, x: Tanh.apply(x), model.net[1])
-
-
-def with_hook(model):
-    model.net[1].register_forward_hook(lambda m, given, f: Tanh.apply(f))
-
-
-def renamed(model):
-    model.net[1].act = Tanh.apply
-
-
-def in_a_list(model):
-    model.net[1].behind[0] = Tanh.apply
-
-
-def by_a_buffer(model):
-    model.net[1].again.fill_(1)
-
-
 class Wrong(nn.Module):
     """Its second backward pass is not that of its function."""
 
@@ -116,21 +93,30 @@ class Wrong(nn.Module):
         return Tanh.apply(h) if self.again else h
 
 
-AGAIN = with_hook, in_a_list, by_a_buffer
+CHANGES = {  # of a perceptron whose second layer is Wrong(torch.tanh)
+    "replaced": lambda net: operator.setitem(net, 1, Wrong()),
+    "repatched": lambda net: setattr(
+        net[1], "forward", types.MethodType(lambda self, x: Tanh.apply(x), net[1])
+    ),
+    "renamed": lambda net: setattr(net[1], "act", Tanh.apply),
+    "by a hook": lambda net: net[1].register_forward_hook(lambda m, x, f: Tanh.apply(f)),
+    "in a list": lambda net: operator.setitem(net[1].behind, 0, Tanh.apply),
+    "by a buffer": lambda net: net[1].again.fill_(1),
+}
+AGAIN = "by a hook", "in a list", "by a buffer"
 """The nonlinearity is applied to its outputs."""
-CHANGES = {f.__name__: f for f in (replaced, repatched, renamed, *AGAIN)}
 
 
 @pytest.mark.parametrize("tracked", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_verdict_on_derivatives_holds_for_what_it_was_made_of(change, tracked):
-    model, starts = Around(lambda net, x: net(x)), {}
+    model, starts = around(lambda net, x: net(x)), {}
     model.net[1] = Wrong(torch.tanh)
     how = {"families": "hessian", "loss": "cross-entropy"}
     tracker = flatlab.Tracker(model, X, LABELS, every=1, **how)
     first = flatlab.measure(model, X, LABELS, starts=starts, **how)
     tracker(0)
-    CHANGES[change](model)
+    CHANGES[change](model.net)
     tracker(1)
     second = flatlab.measure(model, X, LABELS, starts=starts, **how)
     found = (
@@ -139,18 +125,24 @@ def test_a_verdict_on_derivatives_holds_for_what_it_was_made_of(change, tracked)
     assert "derivatives" not in first.attrs
     assert "derivatives" in second.attrs
     wanted = perceptron()
-    if CHANGES[change] in AGAIN:
+    if change in AGAIN:
         wanted[1] = nn.Sequential(nn.Tanh(), nn.Tanh())
     assert found == pytest.approx(right(wanted, X)[0], rel=1e-5)
 
 
-def test_parts_that_are_unfrozen_other_samples_and_other_losses_ask_again(monkeypatch):
-    model, starts, asked = perceptron(), {}, []
-    model[0].requires_grad_(False)
-    check = derivative_check.Comparisons.of
+@pytest.fixture
+def asked(monkeypatch):
+    """One more each time that derivatives are checked."""
+    asked, copied = [], derivative_check.double_copy
     monkeypatch.setattr(
-        derivative_check.Comparisons, "of", lambda *given: (asked.append(1), check(*given))[1]
+        derivative_check, "double_copy", lambda model: asked.append(1) or copied(model)
     )
+    return asked
+
+
+def test_parts_that_are_unfrozen_other_samples_and_other_losses_ask_again(asked):
+    model, starts = perceptron(), {}
+    model[0].requires_grad_(False)
 
     def ask(x=X, y=LABELS, **how):
         before = len(asked)
@@ -176,23 +168,27 @@ def test_parts_that_are_unfrozen_other_samples_and_other_losses_ask_again(monkey
     assert ask()
 
 
-def test_what_a_tracker_meets_later_does_not_stop_the_training():
+def test_what_a_tracker_meets_does_not_stop_the_training_and_is_checked_once(asked):
     model = perceptron()
     tracker = flatlab.Tracker(model, X, LABELS, every=1, families="hessian", loss="cross-entropy")
     with pytest.raises(flatlab.MeasureError):
         flatlab.Tracker(model, X, LABELS, loss="no loss")(0)
-    tracker(0)
-    with torch.no_grad():
-        model[0].weight.fill_(torch.nan)
-    forward = model.forward
-    tracker(1)
+    asked.clear()
+    weight = model[0].weight.detach().clone()
+
+    def at(step, factor):
+        with torch.no_grad():
+            model[0].weight.copy_(factor * weight)
+        tracker(step)
+
+    for step, factor in enumerate([torch.nan, 1, torch.nan, 0.9]):
+        at(step, factor)
+    assert len(asked) == 1  # nothing can be checked at weights that are not finite
     model.forward = lambda x: 1 / 0
-    with pytest.warns(UserWarning, match="not measured at step 2"):
-        tracker(2)
-    model.forward = forward
-    with torch.no_grad():
-        model[0].weight.fill_(0.1)
-    tracker(3)
+    with pytest.warns(UserWarning, match="not measured at step 4"):
+        tracker(4)
+    del model.forward
+    at(5, 0.8)
     values = tracker.table.hessian_lambda_max.values
-    assert np.isfinite(values).tolist() == [True, False, False, True]
-    assert tracker.table.attrs["failures"][0].startswith("step 2: ")
+    assert np.isfinite(values).tolist() == [False, True, False, True, False, True]
+    assert tracker.table.attrs["failures"][0].startswith("step 4: ")

@@ -5,11 +5,12 @@ Everything here selects positions by index: no masks, no batches.
 
 import torch
 from torch import nn
-from torch.func import functional_call, jacrev
+from torch.func import jacrev
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from tests.networks.users import measured, seeded
+from tests.networks.whole import by_vector
 from tests.networks.written import Written
 
 VOCABULARY, LENGTH, WIDTH = 5, 4, 3
@@ -68,31 +69,24 @@ def images(samples=4, seed=0):
 
 
 class Stack:
-    """The unmasked outputs of each sample as a function of weights and of its input.
+    """The outputs of each sample at positions that count, as functions of weights or input.
 
-    model: the network.
-    outputs: of the network and one sample's input, (1, ...) -> (positions, classes), with weights.
+    model: the network.  given: what it is called with, of each sample.
+    taken: of the number of a sample, the function from all outputs to (positions, classes).
     inputs: what derivatives are with respect to, of each sample, (1, ...) each.
-    kept: of each sample, (positions,).
-    labels: (samples, positions), or None.
+    behind: from the number of a sample and such an input to all outputs.
+    wanted: the labels of the positions that count, of each sample, or None.
     """
 
-    def __init__(self, model, outputs, inputs, kept, labels=None):
-        self.named = {name: p.detach() for name, p in model.named_parameters()}
-        self.outputs, self.inputs, self.kept, self.labels = outputs, inputs, kept, labels
-        self.theta = torch.cat([p.flatten() for p in self.named.values()])
-        self.tokens = float(kept.sum())
+    def __init__(self, model, given, taken, inputs, behind, wanted):
+        self.of_theta = [by_vector(model, taken(n), *one)[0] for n, one in enumerate(given)]
+        self.of_input = [lambda x, n=n: taken(n)(behind(n, x)) for n in range(len(given))]
+        self.theta, self.inputs, self.wanted = by_vector(model, None)[1], inputs, wanted
+        self.tokens = float(sum(len(self.f(n)) for n in self))
 
-    def state(self, theta):
-        parts = theta.split([p.numel() for p in self.named.values()])
-        pieces = zip(self.named.items(), parts, strict=True)
-        return {name: part.view_as(p) for (name, p), part in pieces}
-
-    def f(self, number, theta=None, x=None):
-        """(kept positions, classes) of one sample."""
-        theta = self.theta if theta is None else theta
-        x = self.inputs[number] if x is None else x
-        return self.outputs(self.state(theta), number, x)[self.kept[number]]
+    def f(self, number, theta=None):
+        """(positions that count, classes) of one sample."""
+        return self.of_theta[number](self.theta if theta is None else theta)
 
     def of_weights(self):
         """df/dtheta of each sample, (N_i, P)."""
@@ -100,16 +94,15 @@ class Stack:
 
     def of_inputs(self):
         """df/dx of each sample, (N_i, M)."""
-        of = [jacrev(lambda x, n=n: self.f(n, x=x).flatten())(self.inputs[n]) for n in self]
-        return [jacobian.flatten(1) for jacobian in of]
+        pairs = zip(self.of_input, self.inputs, strict=True)
+        return [jacrev(lambda x, f=f: f(x).flatten())(x).flatten(1).detach() for f, x in pairs]
 
-    def losses(self, theta=None, weights=None):
+    def losses(self, theta=None):
         """The sum of the losses of the positions of each sample."""
-        values = []
-        for n in self:
-            wanted = self.labels[n][self.kept[n]]
-            values.append(F.cross_entropy(self.f(n, theta), wanted, weights, reduction="sum"))
-        return torch.stack(values)
+        pairs = enumerate(self.wanted)
+        return torch.stack(
+            [F.cross_entropy(self.f(n, theta), y, reduction="sum") for n, y in pairs]
+        )
 
     def loss(self, theta=None):
         """The mean over all positions of all samples."""
@@ -128,35 +121,32 @@ class Stack:
 
     def empirical_fisher(self):
         """Of losses of samples: sums over their positions, over the mean number of these."""
-        scale = len(self.kept) / self.tokens
-        slopes = jacrev(lambda t: scale * self.losses(t))(self.theta)
-        return slopes.T @ slopes / len(self.kept)
+        slopes = jacrev(self.losses)(self.theta) * len(self.inputs) / self.tokens
+        return slopes.T @ slopes / len(self.inputs)
 
     def __iter__(self):
-        return iter(range(len(self.kept)))
+        return iter(range(len(self.inputs)))
+
+
+def of_kept(labels, kept):
+    return None if labels is None else [y[k] for y, k in zip(labels, kept, strict=True)]
 
 
 def stack_of_sequences(model, tokens, mask, kept, labels=None):
     """Of a network of tokens; inputs are their embeddings."""
-    behind = Written(lambda net, *given: net.model.behind(*given), model=model)
-    embedded = [model.embedding(row).detach() for row in tokens.split(1)]
-
-    def outputs(state, number, x):
-        if x is embedded[number]:  # as the weights have it
-            x = F.embedding(tokens[number : number + 1], state["embedding.weight"])
-        of_behind = {f"model.{name}": p for name, p in state.items()}
-        return functional_call(behind, of_behind, (x, mask[number : number + 1]))[0]
-
-    return Stack(model, outputs, embedded, kept, labels)
+    given = [*zip(tokens.split(1), mask.split(1), strict=True)]
+    embedded = [model.embedding(row).detach() for row, _ in given]
+    taken = lambda n: lambda f: f["logits"][0][kept[n]]  # noqa: E731
+    behind = lambda n, x: {"logits": model.behind(x, mask[n : n + 1])}  # noqa: E731
+    return Stack(model, given, taken, embedded, behind, of_kept(labels, kept))
 
 
 def stack_of_vectors(model, x, kept, labels=None, last=-1):
     """Of a network of real inputs.  last: the place of the classes among its outputs."""
-
-    def outputs(state, number, one):
-        return functional_call(model, state, (one,)).movedim(last, -1).flatten(1, -2)[0]
-
-    return Stack(model, outputs, list(x.split(1)), kept, labels)
+    rows = x.split(1)
+    taken = lambda n: lambda f: f.movedim(last, -1).flatten(1, -2)[0][kept[n]]  # noqa: E731
+    behind = lambda n, one: model(one)  # noqa: E731
+    return Stack(model, [(row,) for row in rows], taken, rows, behind, of_kept(labels, kept))
 
 
 class Case:
@@ -205,10 +195,8 @@ def sizes(jacobians):
     return mean([jacobian.square().sum() for jacobian in jacobians])
 
 
-def accuracy(case, theta=None):
+def accuracy(stack, theta=None):
     """Over all positions of all samples."""
-    right = [
-        case.stack.f(n, theta).argmax(1) == case.stack.labels[n][case.stack.kept[n]]
-        for n in case.stack
-    ]
-    return float(torch.cat(right).double().mean())
+    pairs = enumerate(stack.wanted)
+    right = torch.cat([stack.f(n, theta).argmax(1) == wanted for n, wanted in pairs])
+    return float(right.double().mean())

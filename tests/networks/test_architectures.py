@@ -6,6 +6,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -18,8 +19,7 @@ from flatlab.data._tensors import prepare
 from flatlab.lab.train import train_packs
 from flatlab.lab.train.initializations import draw
 from flatlab.networks import ACTIVATIONS, Gaussian, build
-from tests.lab.train.by_hand import SEED, batches
-from tests.lab.train.packs import DATA, TRAINING, images, settings
+from tests.lab.train.packs import settings
 
 NETWORK = {"name": "mlp", "options": {"activation": "relu"}}
 NARROW = (16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool")
@@ -65,13 +65,10 @@ def linear_layers(model):
 @pytest.mark.parametrize(
     ("width", "image", "sizes"),
     [
-        (500, (28, 28), [784, 500, 500, 500, 10]),
         (500, (1, 28, 28), [784, 500, 500, 500, 2]),
         (64, (8, 8), [64, 64, 64, 64, 10]),
-        (256, (1,), [1, 256, 256, 256, 1]),
         ([5, 6, 7], (1,), [1, 5, 6, 7, 1]),
         (200, (3, 32, 32), [3072, 200, 200, 10]),
-        ([32, 16], (8, 8), [64, 32, 16, 10]),
     ],
 )
 @pytest.mark.parametrize(
@@ -192,9 +189,6 @@ def test_the_default_initialization_is_the_frameworks_with_the_same_seed():
         expected = nn.Linear(layer.in_features, layer.out_features)
         assert torch.equal(layer.weight, expected.weight)
         assert torch.equal(layer.bias, expected.bias)
-        limit = layer.in_features**-0.5
-        assert layer.bias.abs().max() <= limit
-        assert 0.95 * limit < layer.weight.abs().max() <= limit
 
 
 @pytest.mark.parametrize(
@@ -209,12 +203,10 @@ def test_normal_initializations_have_their_variance_and_no_bias(scheme, variance
     model = build(NETWORK, (8, 8), 10)
     draw(model, scheme, seed=0)
     for layer in linear_layers(model):
-        weight = layer.weight.detach().double().numpy()
+        weight = layer.weight.detach().double().numpy().ravel()
         scaled = weight / variance(layer.in_features, layer.out_features) ** 0.5
-        count = weight.size
-        assert abs((scaled**2).sum() - count) < 5 * np.sqrt(2 * count)
-        assert abs(scaled.sum()) < 5 * np.sqrt(count)
-        assert np.mean(np.abs(scaled) < 1) == pytest.approx(0.6827, abs=2.5 / np.sqrt(count))
+        assert abs((scaled**2).sum() - scaled.size) < 5 * np.sqrt(2 * scaled.size)
+        assert scipy.stats.kstest(scaled, "norm").pvalue > 1e-3
         assert not layer.bias.any()
 
 
@@ -324,31 +316,6 @@ def test_simple_vit_is_the_published_one(normal):
         nn.init.normal_(parameter, std=0.5)
     x = normal(4, 3, 6, 8)
     assert torch.allclose(model(x), simple_vit(model.state_dict(), x), rtol=0, atol=1e-11)
-
-
-def test_simple_vit_trains_as_one_writes_it_with_the_framework():
-    """60 steps of SGD with momentum in float64, with torch's own gradients and optimizer."""
-    raw, seed = images((8, 8)), SEED
-    rule = {"momentum": 0.9, "loss": "cross-entropy", "iterations": 60}
-    pack = settings("simple-vit", (0, seed), options=VIT, **rule)
-    [trained] = train_packs(raw, [pack])
-    model = build({"name": "simple-vit", "options": VIT}, (1, 8, 8), 3)
-    draw(model, "framework", seed)
-    tensors = {name: t.detach().double() for name, t in model.named_parameters()}
-    for tensor in tensors.values():
-        tensor.requires_grad_()
-    update = torch.optim.SGD(tensors.values(), lr=TRAINING["lr"], momentum=0.9)
-    split = prepare(raw, DATA).train
-    for batch in batches({**TRAINING, **rule}, 60):
-        update.zero_grad()
-        outputs = simple_vit(tensors, split.inputs[batch])
-        F.cross_entropy(outputs, split.labels[batch]).backward()
-        update.step()
-    arrays, _ = trained.weights
-    assert set(arrays) == set(tensors)
-    for name, tensor in tensors.items():
-        expected = tensor.detach().numpy()
-        np.testing.assert_allclose(arrays[name][1, -1], expected, rtol=0, atol=1e-10)
 
 
 @pytest.mark.more

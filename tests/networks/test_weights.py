@@ -137,6 +137,8 @@ def test_a_file_that_would_run_code_is_refused_and_does_not(content, tmp_path, m
 def test_what_holds_no_weights_is_named(tmp_path):
     state = made().state_dict()
     (tmp_path / "broken.pt").write_bytes(b"not weights")
+    (tmp_path / "empty.safetensors").write_bytes(b"")
+    (tmp_path / "broken.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0not json at all")
     for name, content, words in (
         ("model.pt", None, "model.pt does not exist"),
         ("module.pt", made(), "more than tensors"),
@@ -144,7 +146,7 @@ def test_what_holds_no_weights_is_named(tmp_path):
         ("list.pt", [torch.ones(2)], "no state dictionary"),
         ("two.pt", {"model": state, "ema": state}, "several state dictionaries, model, ema"),
         ("model.h5", None, "weights are in a file .safetensors, .pt"),
-        ("broken.pt", None, "broken.pt"),
+        *((name, None, name) for name in ("broken.pt", "empty.safetensors", "broken.safetensors")),
     ):
         if content is not None:
             torch.save(content, tmp_path / name)

@@ -21,11 +21,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script")
 def test_largest_eigenvalues_are_those_of_their_matrices(kind, activation, mlp, normal):
     """mean-mse is the mean over outputs and samples, as theirs."""
     model, x = mlp(WIDTHS, seed=5, activation=activation), normal(SAMPLES, WIDTHS[0])
-    classes = torch.arange(SAMPLES) % WIDTHS[-1]
-    targets, name, loss = classes, "cross-entropy", nn.CrossEntropyLoss(label_smoothing=0.3)
+    targets, loss = torch.arange(SAMPLES) % WIDTHS[-1], nn.CrossEntropyLoss(label_smoothing=0.3)
+    options = {"loss": "cross-entropy", "label_smoothing": 0.3}
     if kind == "mse":
-        targets, name, loss = normal(SAMPLES, WIDTHS[-1], seed=4), "mean-mse", nn.MSELoss()
-    options = {"loss": name} if kind == "mse" else {"loss": name, "label_smoothing": 0.3}
+        targets, loss = normal(SAMPLES, WIDTHS[-1], seed=4), nn.MSELoss()
+        options = {"loss": "mean-mse"}
     found = flatlab.measure(model, x, targets, families=["hessian"], **options)
     for variable, operator_class in (
         ("hessian_lambda_max", curvlinops.HessianLinearOperator),

@@ -1,12 +1,13 @@
 """Rank correlations over pairs of networks: against scipy, loops and sampling."""
 
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
 from flatlab.stats.ranks import Ranks, granulated, pairs_of, sign_error, simultaneous
+from tests.stats.samples import student
 
 SETTINGS = np.repeat(["a", "b", "c", "d", "e", "f"], 4)
 RATE, BATCH = np.repeat([1, 2, 3, 1, 2, 3], 4), np.repeat([8, 8, 8, 32, 32, 32], 4)
@@ -31,43 +32,49 @@ def looped(x, y, kept, pairs):
 def test_over_all_networks_it_is_kendalls_tau():
     columns = {name: values + 1e-3 * np.arange(24) for name, values in made().items()}  # no ties
     ranks = Ranks(columns, list(SETTINGS))
-    for x, y in combinations(columns, 2):
+    for x, y in combinations_with_replacement(columns, 2):
         expected = kendalltau(columns[x], columns[y]).statistic
         assert ranks.taus[0, ranks.names.index(x), ranks.names.index(y)] == pytest.approx(expected)
         found = ranks.tau(x, y)
         assert (found.value, -(-found).value) == pytest.approx((expected, expected))
         assert np.tanh(found.point) == pytest.approx(expected * 276 / 277)  # and a pair of zero
+        assert np.isfinite(found.interval()).all()  # in perfect order too
+
+
+ALL = pairs_of(np.zeros(24))
 
 
 @pytest.mark.parametrize(
-    "pairs",
-    [pairs_of(np.zeros(24)), pairs_of(SETTINGS), pairs_of(BATCH, RATE), pairs_of(RATE, BATCH)],
-    ids=["all", "seeds", "rate", "batch"],
+    ("pairs", "settings"),
+    [
+        *((ALL, SETTINGS), (pairs_of(SETTINGS), SETTINGS), (pairs_of(BATCH, RATE), SETTINGS)),
+        *((pairs_of(RATE, BATCH), SETTINGS), (ALL, None)),
+    ],
+    ids=["all", "seeds", "rate", "batch", "of a pool"],
 )
-def test_values_and_intervals_are_those_of_a_loop(pairs):
+def test_values_and_intervals_are_those_of_a_loop(pairs, settings):
     """The jackknife by settings with f = n / (n - 1), on Fisher's z of shrunk coefficients."""
     columns = made()
     columns["y"][5] = np.nan
-    x, y = columns["x"], columns["y"]
     known = [i for i in range(24) if i != 5]
-    found = Ranks(columns, list(SETTINGS), pairs).tau("x", "y")
+    found = Ranks(columns, None if settings is None else list(settings), pairs).tau("x", "y")
+
+    def count(kept):
+        return sum(pairs[i, j] for i, j in combinations(kept, 2))
 
     def z(kept):
-        count = sum(pairs[i, j] for i, j in combinations(kept, 2))
-        return np.arctanh(looped(x, y, kept, pairs) * count / (count + 1))
+        tau = looped(columns["x"], columns["y"], kept, pairs)
+        return np.arctanh(tau * count(kept) / (count(kept) + 1))
 
     assert found.n == 23
     assert found.point == pytest.approx(z(known))
     without = np.array([z([i for i in known if i != out]) for out in range(24)])
-    variance = sum(
-        4 / 3 * ((part - part.mean()) ** 2).sum()
-        for part in (without[name == SETTINGS] for name in np.unique(SETTINGS))
-    )
-    pairs_known = sum(pairs[i, j] for i, j in combinations(known, 2))
-    low, high = np.arctanh(np.array(found.interval()) * pairs_known / (pairs_known + 1))
-    half = (high - low) / 2
-    assert 2 < half / np.sqrt(variance) < 2.4  # Student's quantiles of 6 to 18 degrees
-    assert (low + high) / 2 == pytest.approx(found.point)
+    pooled = settings is None
+    root = 1 if pooled else (4 / 3) ** 0.5
+    strata = np.zeros(24) if pooled else settings
+    ends = student(z(known), z(known) + root * (without - z(known)), strata, not pooled)
+    shrunk = count(known) / (count(known) + 1)
+    assert found.interval() == pytest.approx(np.tanh(ends) / shrunk)
 
 
 def test_a_factor_alone_is_the_mean_over_the_values_of_the_others():

@@ -8,10 +8,9 @@ import scipy.stats
 
 from flatlab.stats import Correlations, over_seeds, trends, undefined
 from flatlab.stats.estimate import fisher, spread, strata_of
-from flatlab.stats.ranks import Ranks
 from flatlab.stats.time_weights import correlation, shares
 from flatlab.stats.trends import contrast, difference, mean, pearson, rise, tau_in_order
-from tests.stats.samples import columns, student
+from tests.stats.samples import student
 
 
 @pytest.mark.parametrize(
@@ -70,9 +69,11 @@ def test_a_statistic_of_means_is_computed_without_each_seed():
     assert ours.interval() == pytest.approx(np.tanh(ends))
 
 
-def test_a_contrast_and_the_rise_are_those_of_loops():
+@pytest.mark.parametrize("count", [2, 3, 4, 8])
+def test_a_contrast_and_the_rise_are_those_of_loops(count):
+    """The rise is the mean difference over all pairs of groups, as tau is the mean of its sign."""
     generator = np.random.default_rng(12)
-    groups = [generator.normal(k, k + 1, size=k + 4) for k in range(4)]
+    groups = [generator.normal(k, k + 1, size=k + 4) for k in range(count)]
     ours = rise("rise", groups)
     pairs = list(itertools.combinations(groups, 2))
     assert ours.value == pytest.approx(np.mean([b.mean() - a.mean() for a, b in pairs]))
@@ -86,7 +87,8 @@ def test_a_contrast_and_the_rise_are_those_of_loops():
         for i in range(len(group))
     ]
     assert ours.jackknife_values == pytest.approx(jackknife_values)
-    weights = np.array([-3, -1, 1, 3]) / 6
+    weights = (2 * np.arange(count) - count + 1) * 2 / (count * (count - 1))
+    assert trends.over_pairs(count) == pytest.approx(weights)
     errors = [w**2 * g.var(ddof=1) / len(g) for w, g in zip(weights, groups, strict=True)]
     pieces = (e**2 / (len(g) - 1) for e, g in zip(errors, groups, strict=True))
     freedom = sum(errors) ** 2 / sum(pieces)
@@ -101,42 +103,19 @@ def brute_tau(x, y):
     return float(np.mean([np.sign(x[j] - x[i]) * np.sign(y[j] - y[i]) for i, j in pairs]))
 
 
-@pytest.mark.parametrize("length", [2, 3, 8, 61])
-def test_the_tau_of_a_curve_is_scipys_where_there_are_no_ties(length):
-    curves = np.random.default_rng(1).normal(size=(7, length))
-    theirs = [scipy.stats.kendalltau(np.arange(length), curve).statistic for curve in curves]
-    assert tau_in_order(curves) == pytest.approx(theirs, rel=1e-12)
+DRAWN = np.random.default_rng(1)
 
 
-@pytest.mark.parametrize("values", [1, 2, 3, 10, 64])
-def test_a_tie_counts_zero_in_tau(values):
-    curves = np.random.default_rng(values).integers(values, size=(9, 33)).astype(float)
-    expected = [brute_tau(np.arange(33), curve) for curve in curves]
+@pytest.mark.parametrize(
+    "curves",
+    [
+        *(DRAWN.normal(size=(7, length)) for length in (2, 3, 8, 61)),
+        *(DRAWN.integers(values, size=(9, 33)).astype(float) for values in (1, 2, 3, 10, 64)),
+    ],
+)
+def test_the_tau_of_a_curve_is_that_of_a_loop_in_which_a_tie_counts_zero(curves):
+    expected = [brute_tau(np.arange(len(curve)), curve) for curve in curves]
     assert tau_in_order(curves) == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.parametrize("ties", [False, True])
-def test_the_tau_of_runs_is_that_of_a_loop(ties):
-    """On z, shrunk by one pair that counts zero; of all runs and without each."""
-    x, y, _ = (np.round(v) if ties else v for v in columns().values())
-    x, y = x[:14], y[:14]
-    ours = Ranks({"x": x, "y": y}, settings=None).tau("x", "y")
-    if not ties:
-        assert brute_tau(x, y) == pytest.approx(scipy.stats.kendalltau(x, y).statistic)
-    assert ours.value == pytest.approx(brute_tau(x, y))
-    assert np.tanh(ours.point) == pytest.approx(brute_tau(x, y) * 91 / 92)
-    jackknife_values = [brute_tau(np.delete(x, i), np.delete(y, i)) * 78 / 79 for i in range(14)]
-    assert ours.jackknife_values == pytest.approx(np.arctanh(jackknife_values))
-    ends = student(ours.point, ours.jackknife_values, np.zeros(14), unit_variance_factor=False)
-    assert ours.interval() == pytest.approx(np.tanh(ends) * 92 / 91)
-
-
-def test_the_tau_of_perfect_order_is_finite():
-    ranks = Ranks({"x": np.arange(10), "y": np.arange(10) ** 3}, settings=None)
-    ours = ranks.tau("x", "y")
-    assert ours.value == pytest.approx(1)
-    assert np.tanh(ours.point) == pytest.approx(45 / 46)
-    assert np.isfinite(ours.interval()).all()
 
 
 def test_curves_correlate_as_numpy_says():
@@ -159,13 +138,9 @@ def test_a_median_below_a_limit_is_the_sign_test():
     assert (entry["low"], entry["high"]) == (theirs.low, theirs.high)
 
 
-def groups(*sizes):
-    generator = np.random.default_rng(0)
-    return [k + (1 + k) * generator.normal(size=n) for k, n in enumerate(sizes)]
-
-
 def test_of_means_it_is_the_contrast_of_their_seeds():
-    parts, weights = groups(5, 8, 20), [0.5, -2.0, 1.5]
+    generator, weights = np.random.default_rng(0), [0.5, -2.0, 1.5]
+    parts = [k + (1 + k) * generator.normal(size=n) for k, n in enumerate((5, 8, 20))]
     means = [over_seeds("", mean, part) for part in parts]
     found, expected = trends.contrast_of("", means, weights), contrast("", parts, weights)
     assert found.n == expected.n == 33
@@ -195,29 +170,16 @@ def test_what_a_part_lacks_the_sum_lacks():
     assert (whole > 0).outcome == "not run"
 
 
-@pytest.mark.parametrize("n", [2, 3, 8])
-def test_weights_are_of_all_pairs(n):
-    """Of ranks in order, the mean difference over pairs is (n + 1) / 3, where tau is 1."""
-    ranks = np.arange(n, dtype=float)
-    assert np.dot(trends.over_pairs(n), ranks) == pytest.approx((n + 1) / 3)
-    assert sum(trends.over_pairs(n)) == pytest.approx(0)
-    assert rise("", [np.full(5, rank) for rank in ranks]).value == pytest.approx((n + 1) / 3)
-    assert tau_in_order(ranks[None])[0] == 1
-
-
 @pytest.mark.parametrize("by", ["iterations", "log"])
-def test_shares_are_those_of_the_nearest_checkpoint_at_every_moment(by):
-    steps = np.array([1, 3, 10, 30, 100, 130])
-    times = np.log(steps) if by == "log" else steps
+@pytest.mark.parametrize("steps", [[1, 3, 10, 30, 100, 130], [0, 1, 10, 100], [0, 10, 20, 30]])
+def test_shares_are_those_of_the_nearest_checkpoint_at_every_moment(steps, by):
+    """Step 0 has no place on a logarithmic axis, and no share."""
+    counted = np.array([step for step in steps if step > 0 or by == "iterations"])
+    times = np.log(counted) if by == "log" else counted
     moments = np.linspace(times[0], times[-1], 200_001)
     nearest = np.abs(moments[:, None] - times).argmin(1)
-    expected = np.bincount(nearest) / len(moments)
+    expected = [0] * (len(steps) - len(counted)) + [*np.bincount(nearest) / len(moments)]
     assert shares(steps, by) == pytest.approx(expected, abs=1e-4)
-
-
-def test_equal_distances_give_equal_weights_but_for_the_ends():
-    assert shares([0, 10, 20, 30], "iterations") == pytest.approx([1 / 6, 1 / 3, 1 / 3, 1 / 6])
-    assert shares([0, 1, 10, 100], "log") == pytest.approx([0, 1 / 4, 1 / 2, 1 / 4])
 
 
 def test_a_weight_is_a_number_of_repetitions():

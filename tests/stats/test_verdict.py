@@ -27,22 +27,59 @@ def test_the_probability_of_a_constant_is_that_of_drawing_anew(clustered):
     assert correlations(columns()).constant_share("x", "y") < 1e-12
 
 
-@pytest.mark.parametrize(
-    ("centre", "greater", "expected"),
-    [
-        (0.5, True, "holds"),
-        (0.1, True, "undecided"),
-        (-0.5, True, "fails"),
-        (-0.5, False, "holds"),
-        (0.5, False, "fails"),
-        (np.nan, True, "not run"),
-    ],
-)
-def test_an_interval_decides_where_it_lies_wholly_on_one_side(centre, greater, expected):
-    q = over_seeds("q", mean, centre + np.linspace(-0.2, 0.2, 5))
-    verdict = q > 0 if greater else q < 0
-    assert verdict.outcome == expected
-    assert verdict.evidence[0]["claim"] == ("> 0" if greater else "< 0")
+def about(centre, half=0.2):
+    """A mean of five seeds."""
+    return over_seeds("q", mean, centre + np.linspace(-half, half, 5))
+
+
+def claimed(holds):
+    return Verdict.tested(holds, 1 - holds, [{"quantity": "q"}])
+
+
+RHO, MISSING = correlations(columns()).rho("x", "y"), not_run("no table")
+OUTCOMES = [
+    # an interval decides where it lies wholly on one side
+    *((about(0.5) > 0, "holds"), (about(0.1) > 0, "undecided"), (about(-0.5) > 0, "fails")),
+    *((about(-0.5) < 0, "holds"), (about(0.5) < 0, "fails"), (about(np.nan) > 0, "not run")),
+    # no correlation exceeds one
+    *((RHO > 1.2, "fails"), (RHO > -1.2, "holds"), (RHO < -1.2, "fails"), (RHO < 1.2, "holds")),
+    # what does not vary at all decides at once
+    *((about(2, 0) > 1, "holds"), (about(2, 0) < 1, "fails"), (about(2, 0) > 2, "undecided")),
+    # within a limit both sides must hold
+    *((about(0.3, 0.05).within(0.5), "holds"), (about(0.3, 0.05).within(0.31), "undecided")),
+    *((about(0.3, 0.05).within(0.1), "fails"), ((-about(0.3, 0.05)).within(0.1), "fails")),
+    # all of several have the largest p-value, and one failure is corrected
+    (every([claimed(0.001), claimed(0.01)]), "holds"),
+    (every([claimed(0.001), claimed(0.2)]), "undecided"),
+    (every([claimed(0.98), claimed(0.5)]), "undecided"),  # 0.02 times two
+    (every([claimed(0.99), claimed(0.5)]), "fails"),
+    # one of several is corrected, and fails if all do
+    (some([claimed(0.02), claimed(0.5)]), "undecided"),
+    (some([claimed(0.01), claimed(0.5)]), "holds"),
+    (some([claimed(0.99), claimed(0.98)]), "fails"),
+    # what was not run decides only where the rest cannot
+    (every([claimed(0.001), MISSING]), "not run"),
+    (every([claimed(0.999), MISSING]), "fails"),
+    (some([claimed(0.001), MISSING]), "holds"),
+    (some([claimed(0.999), MISSING]), "not run"),
+]
+
+
+@pytest.mark.parametrize(("verdict", "outcome"), OUTCOMES)
+def test_a_claim_has_this_outcome(verdict, outcome):
+    assert verdict.outcome == outcome
+
+
+def test_evidence_and_p_values_are_those_of_the_parts():
+    q, both = about(0.3, 0.05), every([claimed(0.99), claimed(0.5)])
+    assert (q > 0).evidence[0]["claim"] == "> 0"
+    assert (q < 0).evidence[0]["claim"] == "< 0"
+    assert q.within(0.5).holds == pytest.approx((q < 0.5).holds)
+    assert every([claimed(0.001), claimed(0.01)]).holds == 0.01
+    assert (both.fails, both.p) == pytest.approx((0.02, 0.04))
+    assert (claimed(0.001) | claimed(0.9)).holds == pytest.approx(0.002)
+    assert every([claimed(0.001), MISSING]).reason == "no table"
+    assert every([MISSING, MISSING]).p is None
 
 
 @pytest.mark.parametrize("limit", [-0.9, -0.3, 0.0, 0.2, 0.6, 0.95])
@@ -53,28 +90,6 @@ def test_a_verdict_a_p_value_and_an_interval_say_the_same(limit):
     assert verdict.outcome == ("holds" if low > limit else "fails" if high < limit else "undecided")
     assert (verdict.p <= 0.05) == (verdict.outcome != "undecided")
     assert verdict.holds + verdict.fails == pytest.approx(1)
-
-
-def test_no_correlation_exceeds_one():
-    rho = correlations(columns()).rho("x", "y")
-    assert ((rho > 1.2).outcome, (rho > -1.2).outcome) == ("fails", "holds")
-    assert ((rho < 1.2).outcome, (rho < -1.2).outcome) == ("holds", "fails")
-
-
-def test_within_a_limit_both_sides_must_hold():
-    q = over_seeds("q", mean, 0.3 + np.linspace(-0.05, 0.05, 5))
-    assert q.within(0.5).outcome == "holds"
-    assert q.within(0.31).outcome == "undecided"
-    assert q.within(0.1).outcome == "fails"
-    assert (-q).within(0.1).outcome == "fails"
-    assert q.within(0.5).holds == pytest.approx((q < 0.5).holds)
-
-
-def test_what_does_not_vary_at_all_decides_at_once():
-    q = over_seeds("q", mean, np.full(5, 2.0))
-    assert (q > 1).outcome == "holds"
-    assert (q < 1).outcome == "fails"
-    assert (q > 2).outcome == "undecided"
 
 
 def test_a_doubt_leaves_every_claim_undecided():
@@ -103,38 +118,6 @@ def test_the_evidence_has_the_estimates_beside():
     entry = both.report()["beside"]["within settings"]
     low, high = within.interval()
     assert entry == {"value": within.value, "low": low, "high": high, "n": 40}
-
-
-def claimed(holds):
-    return Verdict.tested(holds, 1 - holds, [{"quantity": "q"}])
-
-
-def test_all_of_several_have_the_largest_p_value_and_one_failure_is_corrected():
-    assert every([claimed(0.001), claimed(0.01)]).outcome == "holds"
-    assert every([claimed(0.001), claimed(0.01)]).holds == 0.01
-    assert every([claimed(0.001), claimed(0.2)]).outcome == "undecided"
-    assert every([claimed(0.98), claimed(0.5)]).outcome == "undecided"  # 0.02 times two
-    both = every([claimed(0.99), claimed(0.5)])
-    assert both.outcome == "fails"
-    assert both.fails == pytest.approx(0.02)
-    assert both.p == pytest.approx(0.04)
-
-
-def test_one_of_several_is_corrected_and_fails_if_all_do():
-    assert some([claimed(0.02), claimed(0.5)]).outcome == "undecided"
-    assert some([claimed(0.01), claimed(0.5)]).outcome == "holds"
-    assert some([claimed(0.99), claimed(0.98)]).outcome == "fails"
-    assert (claimed(0.001) | claimed(0.9)).holds == pytest.approx(0.002)
-
-
-def test_what_was_not_run_decides_only_where_the_rest_cannot():
-    missing = not_run("no table")
-    assert every([claimed(0.001), missing]).outcome == "not run"
-    assert every([claimed(0.001), missing]).reason == "no table"
-    assert every([claimed(0.999), missing]).outcome == "fails"
-    assert some([claimed(0.001), missing]).outcome == "holds"
-    assert some([claimed(0.999), missing]).outcome == "not run"
-    assert every([missing, missing]).p is None
 
 
 def test_a_negation_exchanges_the_sides_and_keeps_the_rest():

@@ -150,31 +150,25 @@ def networks():
 
 
 def test_correlations_are_those_of_the_networks_that_did_not_diverge(networks):
-    x, y = (made_up()[name].values[:6, -1, 0] for name in ("mls", "sharpness"))
-    deviations = [
-        (v.reshape(2, 3) - v.reshape(2, 3).mean(1, keepdims=True)).ravel() for v in (x, y)
-    ]
-    pooled, within = (networks.rho("mls", "sharpness", kind) for kind in ("pooled", "within"))
-    assert pooled.value == pytest.approx(np.corrcoef(x, y)[0, 1])
-    assert within.value == pytest.approx(np.corrcoef(*deviations)[0, 1])
-    assert pooled.low <= pooled.value <= pooled.high
-
-
-def test_rank_correlations_are_over_all_pairs_or_those_of_a_setting(networks):
-    x, y = (made_up()[name].values[:6, -1, 0] for name in ("mls", "sharpness"))
-    inside = [kendalltau(x[part], y[part]).statistic for part in (slice(3), slice(3, 6))]
-    expected = kendalltau(x, y).statistic, np.mean(inside)
-    for kind, tau in zip(("pooled", "within"), expected, strict=True):
+    """Over all pairs, or those of a setting."""
+    x, y = (made_up()[name].values[:6, -1, 0].reshape(2, 3) for name in ("mls", "sharpness"))
+    inside = [(v - v.mean(1, keepdims=True)).ravel() for v in (x, y)]
+    taus = [kendalltau(*pair).statistic for pair in zip(x, y, strict=True)]
+    for kind, rho, tau in (
+        ("pooled", np.corrcoef(x.ravel(), y.ravel())[0, 1], kendalltau(x, y).statistic),
+        ("within", np.corrcoef(*inside)[0, 1], np.mean(taus)),
+    ):
+        found = networks.rho("mls", "sharpness", kind)
+        assert found.value == pytest.approx(rho)
+        assert found.low <= found.value <= found.high
         assert networks.tau("mls", "sharpness", kind).value == pytest.approx(tau)
 
 
-def test_quantities_at_the_end_at_an_iteration_and_through_training(networks):
+def test_quantities_at_the_end_and_at_an_iteration_and_their_spread(networks):
     mls = made_up()["mls"].values[:6, :, 0]
     assert networks.mean("mls") == networks.mean("mls", at=100) == pytest.approx(mls[:, 1].mean())
     assert networks.mean("root mls", at=0) == pytest.approx(np.sqrt(mls[:, 0]).mean())
-    assert networks.mean("mls", at="most") == pytest.approx(mls.max(1).mean())
     assert networks.mean("mls", at="growth") == pytest.approx((mls.max(1) / mls[:, 0]).mean())
-    assert networks.mean("mls", at="increase") == pytest.approx((mls.max(1) - mls[:, 0]).mean())
     assert networks.least("mls") == mls[:, 1].min()
     squares = sum(((part - part.mean()) ** 2).sum() for part in (mls[:3, 1], mls[3:, 1]))
     assert networks.spread("mls") == pytest.approx(np.sqrt(squares / (6 - 2)))
@@ -265,8 +259,6 @@ def test_what_is_no_longer_as_a_sentence_says_is_marked(value, side, agrees):
     ("ask", "sentence"),
     [
         (lambda n: n.mean("msl"), "made-up has no msl$"),
-        (lambda n: n.mean("mls", at=50), "has no checkpoint at iteration 50$"),
-        (lambda n: n.mean("mls", at="first fit"), "made-up has no fitted$"),
         (lambda n: n.mean("mls", samples="test"), "has no samples test$"),
         (lambda n: n.mean("mls[last-layer]"), "has no labels in mls last-layer$"),
         (lambda n: n.where(lr=0.3), r"no network has \{'lr': 0.3\}"),
