@@ -5,7 +5,7 @@ block of `seeds` are a pack. A scale overrides keys of the sections, `settings`,
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from msgspec import UNSET
@@ -318,12 +318,31 @@ def measure_roots(pack: Pack, family: str, options: Mapping[str, Any]) -> list[s
     return ["flatlab.measuring.grid", *roots]
 
 
+def grid_of(key: str, find: LoadExperiment, location: str) -> Grid:
+    """A grid by its key; raises `PlanError` if it is none.  location: of what names it."""
+    found = find(key, f"{location}: ")
+    if not isinstance(found, Grid):
+        raise PlanError(f"{location}: {key} is not a grid, so it has no trained networks")
+    return found
+
+
+def part_of(grid: Grid, settings: Collection[str], location: str) -> Grid:
+    """Some settings of a grid alone; raises `PlanError` for one that it does not have."""
+    known = {pack.setting for pack in grid.packs.values()}
+    for name in settings:
+        if name not in known:
+            hint = closest(name, known)
+            raise PlanError(f"{location}: {grid.key} has no setting {name!r}; {hint}")
+    chosen = {key: pack for key, pack in grid.packs.items() if pack.setting in settings}
+    return replace(grid, packs=chosen)
+
+
 def sources_of(packs: Iterable[Pack], source: Source, find: LoadExperiment) -> dict[str, Grid]:
     """The grids that packs of a file start from, by key; raises `PlanError` for what is not there.
 
     find: returns a grid by its key.
     """
-    sources: dict[str, Any] = {}
+    sources: dict[str, Grid] = {}
     location = source.location("training", "start")
     for pack in packs:
         if (start := pack.training.start) is UNSET:
@@ -331,11 +350,7 @@ def sources_of(packs: Iterable[Pack], source: Source, find: LoadExperiment) -> d
         if start.grid == source.key:
             raise PlanError(f"{location}.grid: {start.grid} cannot start from itself")
         if start.grid not in sources:
-            sources[start.grid] = find(start.grid, f"{location}.grid: ")
-        if sources[start.grid].kind != "grid":
-            raise PlanError(
-                f"{location}.grid: {start.grid} is not a grid, so it has no trained networks"
-            )
+            sources[start.grid] = grid_of(start.grid, find, f"{location}.grid")
         _starts(pack, sources[start.grid], f"{location}.")
     return sources
 
@@ -364,14 +379,9 @@ def _starts(pack: Pack, grid: Grid, context: str = "") -> list[tuple[str, str]]:
         known = ", ".join(settings)
         raise PlanError(f"{context}setting is missing; {grid.key} has several: {known}")
     setting = start.setting or settings[0]
-    if setting not in settings:
-        raise PlanError(
-            f"{context}setting: {grid.key} has no setting {setting!r}; {closest(setting, settings)}"
-        )
     of_seed = {
         seed: (each.key, run)
-        for each in grid.packs.values()
-        if each.setting == setting
+        for each in part_of(grid, [setting], f"{context}setting").packs.values()
         for seed, run in zip(each.seeds, each.runs, strict=True)
     }
     seeds = pack.seeds if start.seed == "same" else [start.seed] * len(pack.seeds)

@@ -9,7 +9,7 @@ per setting and seed, its `train`; they are in `_study_networks`.
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import field, structs
+from msgspec import field
 
 from flatlab.core.options import documented, section
 from flatlab.core.registry import joined, module_of
@@ -22,7 +22,7 @@ from flatlab.lab.kinds._evidence import evidence
 from flatlab.lab.kinds._packs import Pack
 from flatlab.lab.kinds._sections import Corrupted, reads_of
 from flatlab.lab.kinds._study_networks import DeclaredFiles, DeclaredFunction
-from flatlab.lab.kinds.grid import Grid
+from flatlab.lab.kinds.grid import Grid, grid_of, part_of
 from flatlab.lab.plan.experiments import Experiment, LoadExperiment, PlannedJob, Source
 from flatlab.lab.plan.fingerprint import fingerprint
 
@@ -214,13 +214,9 @@ class Zoo(Experiment, frozen=True, kw_only=True):
             raise PlanError(f"{where}: accuracy needs the clean one, {CLEAN}")
         grid, study = None, ""
         if origin == "grid":
-            found = find(file.grid, f"{source.location('grid')}: ")
-            if not isinstance(found, Grid):
-                where = source.location("grid")
-                raise PlanError(
-                    f"{where}: {found.key} is not a grid, so it has no trained networks"
-                )
-            grid = _part_of(found, file.settings, source.location("settings"))
+            grid = grid_of(file.grid, find, source.location("grid"))
+            if file.settings is not None:
+                grid = part_of(grid, file.settings, source.location("settings"))
         if origin == "function":
             study = study_of(source.folder, source.name)
             module_of_function(file.networks, study, source.location("networks"))
@@ -331,20 +327,6 @@ class Zoo(Experiment, frozen=True, kw_only=True):
             names = names if isinstance(names, str) else ", ".join(names)
             networks = f"pretrained networks: {names}"
         return [f"{self.file.name}: {networks}", f"{self.file.jobs} jobs"]
-
-
-def _part_of(grid: Grid, names: list[str] | None, location: str) -> Grid:
-    """A grid with some of its settings alone."""
-    if names is None:
-        return grid
-    known = dict.fromkeys(pack.setting for pack in grid.packs.values())
-    for name in names:
-        if name not in known:
-            raise PlanError(
-                f"{location}: {grid.key} has no setting {name!r}; {closest(name, known)}"
-            )
-    chosen = {key: pack for key, pack in grid.packs.items() if pack.setting in names}
-    return structs.replace(grid, packs=chosen)
 
 
 EXPERIMENT = Zoo
