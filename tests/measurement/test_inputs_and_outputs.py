@@ -150,6 +150,7 @@ BAD = {
     "an object": (object(), "not object"),
     "words": ("images/", "not str"),
     "shapes differ": ([(X, LABELS), (X[:, :3], LABELS)], "do not fit"),
+    "an input more": ([{"x": X, "y": LABELS}, {"x": X, "z": X, "y": LABELS}], "do not fit"),
     "some targets": ([(X, LABELS), (X,)], "others have none"),
     "lengths differ": ((X, V[:5]), "different numbers"),
 }
