@@ -138,6 +138,7 @@ BAD = {
     "an object": ("not object", object()),
     "words": ("not str", "images/"),
     "shapes differ": ("do not fit", [(X, LABELS), (X[:, :3], LABELS)]),
+    "an input more": ("do not fit", [{"x": X, "y": LABELS}, {"x": X, "z": X, "y": LABELS}]),
     "some targets": ("others have none", [(X, LABELS), (X,)]),
     "lengths differ": ("different numbers", (X, V[:5])),
     "targets beside batches": ("bring their targets", DataLoader(X, 3), LABELS),
