@@ -140,16 +140,6 @@ def test_a_figure_is_made_in_every_format_and_repeats_bit_for_bit():
     pd.testing.assert_frame_equal(back, frame_of(*given), check_dtype=False)
 
 
-def test_a_figure_says_on_what_it_was_computed_and_what_it_stands_in_for():
-    text = plotting.about(table())
-    assert text.startswith(
-        "29 narrow perceptron networks on images of digits, 12,000 iterations each; 1 l"
-    )
-    assert text.endswith("they stand in for the paper's perceptron on Fashion-MNIST.")
-    own = plotting.about(table().assign_attrs(stands_in_for="", evidence="own"))
-    assert own.endswith("; 1 left out (diverged or did not fit).")
-
-
 def test_a_caption_counts_the_networks_that_are_shown():
     """Six of two architectures each; three of each are followed, and two diverged."""
     rules = {"mls": lambda c: np.where((c["seed"] < 3)[:, None] | (c["time"] == 1), 1.0, np.nan)}
@@ -195,6 +185,8 @@ def test_a_caption_counts_the_networks_that_are_shown():
     runs = runs.assign_attrs(evidence="reduced", stands_in_for="")
     assert words(lines).endswith("; reduced from the paper's experiment.")
     assert words(lines, publication=False).endswith("; reduced from the full experiment.")
+    runs = runs.assign_attrs(evidence="own")
+    assert words(lines).endswith("; 2 left out (did not converge).")
 
 
 def test_title_and_caption_name_every_table_scale_and_data_set_once(monkeypatch):

@@ -44,24 +44,19 @@ def measured_on(folder, family, pack, **weights):
 
 
 def test_families_of_a_pack_that_was_trained_twice_are_refused(tmp_path):
-    """By its final weights, or by those during training."""
+    """By its final weights, or those during training; files that do not name theirs are taken."""
     one = measured_on(tmp_path, "geometry", "lr0.1", **{"": "a", "dense.": "b"})
     for family, others in (("final", {"": "c"}), ("dense", {"": "a", "dense.": "c"})):
         other = measured_on(tmp_path, family, "lr0.1", **others)
         with pytest.raises(store.StoreError, match=f"{one} and {other} were .* different weights"):
             check_weights([one, other])
-
-
-def test_families_of_the_same_weights_and_files_that_do_not_name_theirs_are_taken(tmp_path):
-    paths = [
-        measured_on(tmp_path, "geometry", "lr0.1", **{"": "a", "dense.": "b"}),
+    alike = [
         measured_on(tmp_path, "accuracy", "lr0.1", **{"": "a"}),
         measured_on(tmp_path, "accuracy", "lr0.2", **{"": "c"}),
         measured_on(tmp_path, "older", "lr0.1"),
         measured_on(tmp_path, "damaged", "lr0.1", **{"": ""}),
-        str(tmp_path / "without-a-record" / "lr0.1.zarr.zip"),
     ]
-    check_weights(paths)
+    check_weights([one, *alike, str(tmp_path / "without-a-record" / "lr0.1.zarr.zip")])
 
 
 def test_rules_that_differ_in_their_files_alone_have_one_body():

@@ -12,6 +12,7 @@ import pytest
 from flatlab.core import store
 from flatlab.lab.jobs import lock as guards
 from flatlab.lab.jobs.lock import Guard
+from tests.refusals import refusal
 
 
 def lock(output, **about):
@@ -55,10 +56,9 @@ def beating(path, **about):
 def test_a_second_writer_is_refused_with_the_holder_named(tmp_path):
     output = tmp_path / "a.json"
     with Guard(output):
-        with pytest.raises(store.StoreError) as error:
-            Guard(output).__enter__()
+        message = refusal(store.StoreError, Guard(output).__enter__)
         for part in (str(output), os.uname().nodename, str(os.getpid())):
-            assert part in str(error.value)
+            assert part in message
     assert list(tmp_path.iterdir()) == []
 
 

@@ -49,13 +49,8 @@ def load(folder, content):
 
 def test_the_variants_of_a_factor_have_names_and_set_several_keys(content, tmp_path):
     grid = load(tmp_path, content)
-    names = [
-        f"{network}-{lr}-{smoothing}"
-        for network in ("narrow", "residual")
-        for lr in ("lr0.08", "lr0.02")
-        for smoothing in ("plain", "smooth")
-    ]
-    assert [pack.setting for pack in grid.packs.values()] == names
+    names = product(("narrow", "residual"), ("lr0.08", "lr0.02"), ("plain", "smooth"))
+    assert [pack.setting for pack in grid.packs.values()] == ["-".join(each) for each in names]
     pack = grid.packs["residual-lr0.02-smooth-s0-1"]
     assert plain(pack.network.options)["widths"] == [2, 4]
     assert pack.training.stop is None

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -93,9 +94,7 @@ def checkpoints():
         arrays, about = store.load_weights(path)
         state = {name: torch.from_numpy(array) for name, array in arrays.items()}
         torch.save(state, f"checkpoints/{path.stem}.pt")
-        lr, width, seed = (
-            path.stem.replace("lr", "").replace("width", "").replace("s", "").split("-")
-        )
+        lr, width, seed = re.findall(r"[\d.]+", path.stem)
         rows.append(f"{path.stem}.pt,{lr},{width},{seed},{about['outcomes']['my_score']}")
     Path("runs.csv").write_text("\n".join(rows))
 

@@ -83,13 +83,12 @@ def imagenet(weights):
 
 @pytest.fixture(scope="module")
 def survey(imagenet, tmp_path_factory):
-    """The table of the networks in the folder, and where it was made."""
-    folder = tmp_path_factory.mktemp("survey")
-    return measured(imagenet, left(folder)), folder
+    """The table of the networks in the folder."""
+    return measured(imagenet, left(tmp_path_factory.mktemp("survey")))
 
 
 def test_failures_are_recorded_and_the_job_goes_on(survey):
-    found, _ = survey
+    found = survey
     assert list(found["run"].values) == ["test_resnet", NAME, "test_vit2"]
     reasons = list(found["failure"].values)
     assert "does not fit" in reasons[0]
@@ -103,7 +102,7 @@ def test_failures_are_recorded_and_the_job_goes_on(survey):
 
 
 def test_a_network_in_a_file_is_measured_with_its_own_transform(imagenet, survey):
-    found = survey[0].sel(run=NAME)
+    found = survey.sel(run=NAME)
     model = networks.load(NAME, imagenet / "timm")
     chosen = Images(imagenet / "imagenet", 4, 0)
     inputs = chosen.inputs(networks.configuration(model))
@@ -115,37 +114,26 @@ def test_a_network_in_a_file_is_measured_with_its_own_transform(imagenet, survey
         assert float(found[name]) == float(report[name])
 
 
-def test_what_was_measured_is_not_measured_again(imagenet, survey, monkeypatch):
-    whole, folder = survey
-    calls = []
-    original = measuring.measure_family
-
-    def counted(*arguments):
-        calls.append(1)
-        return original(*arguments)
-
-    monkeypatch.setattr(measuring, "measure_family", counted)
-    again = measured(imagenet, left(folder))
-    assert not calls
-    xr.testing.assert_identical(whole, again)
-    measured(imagenet, ResumeState(folder / "unfinished", {"other": 1}))
-    assert calls == [1]
-
-
-def test_an_interrupted_job_keeps_what_it_had(imagenet, tmp_path, monkeypatch):
-    good, calls = networks.load, []
+def test_what_was_measured_before_an_interruption_is_not_measured_again(
+    imagenet, survey, tmp_path, monkeypatch
+):
+    good, loaded = networks.load, []
 
     def second_stops(name, folder):
-        calls.append(name)
-        if len(calls) == 2:
+        loaded.append(name)
+        if len(loaded) == 2:
             raise KeyboardInterrupt
         return good(name, folder)
 
     monkeypatch.setattr(networks, "load", second_stops)
     with pytest.raises(KeyboardInterrupt):
         measured(imagenet, left(tmp_path))
-    measured(imagenet, left(tmp_path))
-    assert calls == ["test_resnet", NAME, NAME, "test_vit2"]
+    xr.testing.assert_identical(measured(imagenet, left(tmp_path)), survey)
+    assert loaded == ["test_resnet", NAME, NAME, "test_vit2"]
+    xr.testing.assert_identical(measured(imagenet, left(tmp_path)), survey)
+    assert len(loaded) == 4
+    measured(imagenet, ResumeState(tmp_path / "unfinished", {"other": 1}))
+    assert loaded[4:] == ["test_resnet", NAME, "test_vit2"]
 
 
 def test_the_command_says_what_does_not_fit(weights, capsys, tmp_path):

@@ -88,6 +88,7 @@ IMPORTS = [
     "from .far import last",
     "from .far.last import thing",
 ]
+CATALOGUE = '"""What there is."""\nfrom flatlab.far.last import thing\n__all__ = ["thing"]\n'
 EXCLUDED = ["__init__", "plan/__init__", "plan/figures", "store", "jobs/job", "cli"]
 
 
@@ -117,6 +118,16 @@ def edits():
         files = {"a/root": "from flatlab.metrics.other import A", "families/other": "A = 1"}
         after = {"a/root": f"from flatlab.{room}.other import A", "families/other": f"A = {value}"}
         yield f"an import by a former name, {room}", files, after, value == 2
+    through = {"a/root": "from flatlab.far.other import x", "far/other": "x = 1", "far/last": ""}
+    other, code = {"far/last": "x = 2"}, f"{CATALOGUE}thing += 1\n"
+    for name, before, after, counts in (
+        ("the text of a catalogue", '"""A docstring."""', {"far/__init__": CATALOGUE}, False),
+        ("what a catalogue re-exports", CATALOGUE, other, False),
+        ("a catalogue with code of its own", CATALOGUE, {"far/__init__": code}, True),
+        ("what one with code re-exports", code, other, True),
+    ):
+        yield name, {**through, "far/__init__": before}, after, counts
+    yield "what a root re-exports", {"a/root/__init__": CATALOGUE, "far/last": ""}, other, True
     apart = {"a/root": "x = 1", "a/other": "y = 1", "plane": "z = 1"}
     yield "modules that it does not import", apart, {"a/other": "y = 2", "plane": "z = 2"}, False
 
@@ -134,28 +145,8 @@ def test_circles_of_imports_end(package):
     assert of("a") == of("b")
 
 
-CATALOGUE = '"""What there is."""\nfrom flatlab.far.last import thing\n__all__ = ["thing"]\n'
 ROOTS = {"flatlab.lab.claims"}
 """Catalogues that may be imported from: they are roots of all jobs whose code does so."""
-
-
-def test_a_catalogue_counts_as_an_empty_file(package):
-    """Neither what it re-exports counts nor its own text; with code of its own it counts again."""
-
-    def of_the_middle(catalogue, thing="thing = 1", root="middle"):
-        middle = "from flatlab.far.other import x"
-        package({"far/last": thing, "far/other": "x = 1", "middle": middle})
-        package({"far/__init__": catalogue})
-        return of(root)
-
-    of_itself = {of_the_middle(CATALOGUE, f"thing = {number}", "far") for number in (1, 2)}
-    assert len(of_itself) == 2
-    before = of_the_middle('"""A docstring alone."""\n')
-    assert of_the_middle(CATALOGUE) == before
-    assert of_the_middle(CATALOGUE, "thing = 2") == before
-    code = f"{CATALOGUE}thing += 1\n"
-    assert of_the_middle(code) != before
-    assert of_the_middle(code, "thing = 2") != of_the_middle(code)
 
 
 def modules():

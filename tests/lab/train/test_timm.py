@@ -1,5 +1,7 @@
 """Networks of timm, trained by the engine as one trains them with torch alone, to the bit."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from torch import nn
 from flatlab.data._tensors import prepare
 from flatlab.lab.train import TrainError, train_packs
 from tests.lab.train.packs import DATA, images, interrupted, only, same, settings
+from tests.refusals import refusal
 
 STEPS, SEEDS = 12, (0, 3)
 SWIN = "swin_tiny_patch4_window7_224"
@@ -102,6 +105,4 @@ def test_a_network_that_draws_ends_with_the_same_bytes_when_interrupted(tmp_path
     ids=["no model", "unknown model", "unknown argument", "stacked"],
 )
 def test_what_cannot_be_built_or_stacked_is_one_sentence(given, sentence):
-    with pytest.raises(TrainError, match=sentence) as error:
-        train_packs(images((8, 8)), [given])
-    assert "\n" not in str(error.value)
+    assert re.search(sentence, refusal(TrainError, train_packs, images((8, 8)), [given]))

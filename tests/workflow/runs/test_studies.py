@@ -13,7 +13,7 @@ import pytest
 
 from flatlab.cli import new
 from flatlab.core import store
-from tests.workflow.lab import LEAKING, ROOT
+from tests.workflow.lab import JOB, LEAKING, ROOT
 
 pytestmark = [pytest.mark.workflow, pytest.mark.more]
 PAGES = "".join((ROOT / f"docs/{page}.md").read_text() for page in ("studies", "adding"))
@@ -41,6 +41,11 @@ def carry_out(folder, line):
     return done.stdout
 
 
+def rules_of(text):
+    """The rules that a run has started, in their order."""
+    return [rule for rule, _ in JOB.findall(text)]
+
+
 @pytest.mark.long
 def test_every_command_of_the_pages_is_carried_out(tmp_path):
     folder, printed, tables = tmp_path, [], []
@@ -53,18 +58,15 @@ def test_every_command_of_the_pages_is_carried_out(tmp_path):
                 folder = folder / line.removeprefix("cd ")
             else:
                 printed.append((line, carry_out(folder, line)))
-    builds = [text for line, text in printed if line == "flatlab build"]
+    built = [(line, text) for line, text in printed if "build" in line]
+    builds = [text for line, text in built if line == "flatlab build"]
     assert "rule train" in builds[0]
-    drawn = re.findall(r"^(?:local)?rule (\w+):", builds[1], re.MULTILINE)
+    drawn = rules_of(builds[1])
     assert sorted({*drawn} - {"score", "study", "verify"}) == ["draw"]
     assert drawn.count("draw") == 1
     for kind, rules in (("files", {"measure"}), ("loop", {"train_one", "measure"})):
-        (text,) = (
-            text
-            for line, text in printed
-            if line.endswith(f"mystudy-{kind}.zarr.zip") and "build" in line
-        )
-        started = re.findall(r"^(?:local)?rule (\w+):", text, re.MULTILINE)
+        [text] = [text for line, text in built if line.endswith(f"mystudy-{kind}.zarr.zip")]
+        started = rules_of(text)
         assert {*started} == rules | {"table"}
         assert started.count("measure") == 4
         own = store.load_dataset(folder / f"results/demo/tables/mystudy-{kind}.zarr.zip")
@@ -74,7 +76,7 @@ def test_every_command_of_the_pages_is_carried_out(tmp_path):
     for name in ("sharpness", "hessian_lambda_max", "my_test_error"):
         ours, theirs = (table[name].values for table in tables)
         assert ours == pytest.approx(theirs, rel=1e-4)  # the script has as many threads as it likes
-    drawn = re.findall(r"^(?:local)?rule (\w+):", builds[2], re.MULTILINE)
+    drawn = rules_of(builds[2])
     assert (drawn.count("measure"), "train" in drawn) == (4, False)
     for figure in ("fig1", "fig2", "fig3"):
         for ending in ("png", "pdf", "svg", "csv", "txt"):

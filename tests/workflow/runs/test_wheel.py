@@ -123,13 +123,10 @@ def test_a_network_is_measured_from_an_empty_folder(flatlab, installed, tmp_path
     """The installed package, not this checkout, with the numbers of this checkout."""
     found = flatlab("-c", "import flatlab; print(flatlab.__file__)", program="python")
     assert Path(found.stdout.strip()).is_relative_to(installed)
-    torch.manual_seed(0)
-    network = "torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))"
-    (tmp_path / "mine.py").write_text(f"import torch\n\ndef build():\n    return {network}\n")
-    torch.save(
-        torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10)).state_dict(),
-        tmp_path / "w.pt",
-    )
+    code = "def build():\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))\n"
+    (tmp_path / "mine.py").write_text(f"from torch import nn\n\n{code}")
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+    torch.save(model.state_dict(), tmp_path / "w.pt")
     asked = ["measure", "w.pt", "--model", "mine:build", "--data", "digits", "--samples", "5"]
     asked += ["--family", "geometry"]
     done = flatlab(*asked, "--out", "report.zarr.zip")
