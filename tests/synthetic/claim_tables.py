@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from tests.synthetic.tables import judged, table
+from tests.synthetic.tables import following, judged, standard, table
 
 S, MLS, NMLS, VOLUME, G = "root_sharpness", "mls", "nmls", "log_volume", "g"
 DIMENSION, GAP, KAPPA = "local_dimension", "generalization_gap", "relative_flatness"
@@ -117,17 +117,10 @@ def networks(grid="mlp-grid", seeds=20, **loadings):
     generator = np.random.default_rng(2)
     count = seeds * len(SETTINGS)
 
-    def standard(values):
-        return (values - values.mean()) / values.std()
-
     between = np.repeat(np.linspace(-1, 1, len(SETTINGS)), seeds)
     factor = standard(between + generator.normal(size=count))
-    values = {}
-    for name in PER_NETWORK:
-        own = standard(generator.normal(size=count))
-        own = standard(own - factor * (own @ factor) / count)
-        loading = loadings.get(name, NONE)
-        values[name] = 10 + loading * factor + np.sqrt(1 - loading**2) * own
+    loaded = {name: loadings.get(name, NONE) for name in PER_NETWORK}
+    values = {name: following(factor, rho, generator) for name, rho in loaded.items()}
     last, first = values[KAPPA], values["first_sharpness"] ** 2
     of_layers = {KAPPA: (0 * last, last), "sharpness_per_layer": (first, 9 * first)}
     values |= {name: np.stack(each, -1)[:, None] for name, each in of_layers.items()}

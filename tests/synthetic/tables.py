@@ -92,6 +92,17 @@ def one(_):
     return 1.0
 
 
+def standard(values):
+    return (values - values.mean()) / values.std()
+
+
+def following(factor, rho, generator):
+    """A column around 10 whose correlation with a standardized factor is exactly this."""
+    own = generator.normal(size=len(factor))
+    own = standard(own - factor * (own @ factor) / len(factor))
+    return 10 + rho * factor + np.sqrt(1 - rho**2) * own
+
+
 def judged(claim, *tables):
     """The verdict on a claim."""
     return claim.judge(ResultTables({table.attrs["experiment"]: table for table in tables}))

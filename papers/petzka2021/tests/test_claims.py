@@ -184,21 +184,16 @@ def minima(after=0.0, change=1e-12, seeds=15, **rhos):
     """
     count = len(SETTINGS) * seeds
     generator = np.random.default_rng(3)
-    gap = _standard(generator.normal(size=count))
+    gap = tables.standard(generator.normal(size=count))
     loss = 0.05 + 0.01 * generator.random(count)
-
-    def drawn(rho):
-        own = _standard(generator.normal(size=count))
-        own = _standard(own - gap * (own @ gap) / count)
-        return 10 + rho * gap + np.sqrt(1 - rho**2) * own
 
     common = {"generalization_gap": gap, "train_loss": loss}
     parts = [{**common, "output_change": 0 * gap + c} for c in (0.0, change)]
     for measure, rho in {**RHOS, **BEFORE, **rhos}.items():
-        column, values = Column.of(MEASURES[measure]), drawn(rho)
+        column, values = Column.of(MEASURES[measure]), tables.following(gap, rho, generator)
         changes = measure not in ("kappa", "kappa_before_last", "fisher_rao")
-        both = values, drawn(after) if changes else values * (1 + change)
-        for part, of_part in zip(parts, both, strict=True):
+        drawn = tables.following(gap, after, generator) if changes else values * (1 + change)
+        for part, of_part in zip(parts, (values, drawn), strict=True):
             if column.labels:
                 plain = column.quantity.removeprefix("normalized_")
                 for quantity in {column.quantity, plain}:
@@ -216,10 +211,6 @@ def minima(after=0.0, change=1e-12, seeds=15, **rhos):
     ]
     kinds = xr.Variable("transformation", ["none", "last-layer"])
     return xr.concat(made, kinds, combine_attrs="override")
-
-
-def _standard(values):
-    return (values - values.mean()) / values.std()
 
 
 LIKE_CODE = {"trace": 0.9, "norm": 0.9}
