@@ -88,11 +88,11 @@ def sign(text: str) -> str:
 def commands() -> str:
     """The help of every command, by groups."""
     os.environ["COLUMNS"] = "80"
-    top = _main.parser(None)
+    _, parsers = _main.parser(None)
     parts = []
-    for title, names in top.groups.items():
-        parts += [f"## {title}"] if names else []
-        parts += [f"### {n}\n\n```text\n{top.commands[n].format_help()}```" for n in names]
+    for title, names in _main.GROUPS.items():
+        parts += [f"## {title}"]
+        parts += [f"### {n}\n\n```text\n{parsers[n].format_help()}```" for n in names]
     return "\n\n".join(parts)
 
 

@@ -96,7 +96,7 @@ def texts() -> dict[str, str]:
     }
     public = (getattr(flatlab, name) for name in flatlab.__all__ if name != "__version__")
     found["docstrings"] = prose("\n\n".join(inspect.getdoc(each) or "" for each in public))
-    commands = _main.parser(None).commands.values()
+    commands = _main.parser(None)[1].values()
     helps = [action.help or "" for command in commands for action in command._actions]
     told = [f"{command.description}\n\n{command.epilog}" for command in commands]
     found["help"] = prose("\n\n".join([*told, *helps]))

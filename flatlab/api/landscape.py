@@ -157,19 +157,10 @@ def barriers(
     count = len(networks)
     height, place = np.zeros((count, count)), np.full((count, count), np.nan)
     pairs = list(itertools.combinations(range(count), 2))
+    how: dict[str, Any] = {"span": (0.0, 1.0), "points": points, "batch_norm": batch_norm}
+    how |= {"loss": loss, "progress": progress, **arguments}
     for a, b in ticked(pairs, "barriers", progress):
-        line = landscape(
-            networks[a],
-            inputs,
-            targets,
-            along=[networks[b]],
-            span=(0.0, 1.0),
-            points=points,
-            batch_norm=batch_norm,
-            loss=loss,
-            progress=progress,
-            **arguments,
-        )
+        line = landscape(networks[a], inputs, targets, along=[networks[b]], **how)
         share, values = line["first"].values, line["loss"].values
         excess = values - ((1 - share) * values[0] + share * values[-1])
         top = int(excess.argmax())

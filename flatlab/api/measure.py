@@ -115,25 +115,24 @@ def measure(
     """
     how, names, chosen, chosen_loss = _checked(families, loss, arguments)
     tokens = names == [ALL] or all(_takes_tokens(name, model) for name in names)
-    fixed = {"batch_size": how.batch_size, "seed": how.seed, "initial": initial}
-    fixed |= {"found": {}, "progress": progress}
     with preserving_state(model, inputs):
         ready = made_ready(model, inputs, targets, chosen_loss, how, tokens)
         budget = how.memory or available(next(ready.model.parameters()).device) // 4
-        fixed["budget"] = budget
+        fixed: dict[str, Any] = {"batch_size": how.batch_size, "seed": how.seed, "budget": budget}
+        fixed |= {"initial": initial, "found": {}, "progress": progress}
         known = {} if starts is None else starts
         with only(ready.model, how.parameters):
             if starts is not None:
                 _forget(starts, (loss, repr(sorted(arguments.items()))), unwrapped(model), ready)
             report = _report(ready, names, chosen, fixed, known)
-    if ready.held:
-        report = report.assign_attrs(held_fixed=ready.held)
+    about: dict[str, Any] = {"held_fixed": ready.held} if ready.held else {}
     if ready.samples.kept is not None:
-        report = report.assign_attrs(positions_ignored=int((~ready.samples.kept).sum()))
-    if not isinstance(loss, str):
-        loss = getattr(loss, "__name__", type(loss).__name__)
-    ignored = {"samples_ignored": ready.ignored} if ready.ignored else {}
-    return report.assign_attrs(loss=loss, **ignored)
+        about["positions_ignored"] = int((~ready.samples.kept).sum())
+    named = isinstance(loss, str)
+    about["loss"] = loss if named else getattr(loss, "__name__", type(loss).__name__)
+    if ready.ignored:
+        about["samples_ignored"] = ready.ignored
+    return report.assign_attrs(about)
 
 
 def _forget(starts: dict[str, Any], asked: tuple[Any, ...], model: nn.Module, ready: Ready) -> None:

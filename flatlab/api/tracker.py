@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import xarray as xr
-from torch import Tensor, nn
+from torch import nn
 
 from flatlab.api.measure import measure
 from flatlab.core.errors import MeasureError, first_line, is_device_failure
@@ -82,8 +82,8 @@ class Tracker:
             how, _ = separated({"samples": samples})
             inputs, targets = collected(inputs, targets, how.samples)
         # what later changes of the user's tensors do not reach
-        self.inputs = of_each(_copied, inputs)
-        self.targets = None if targets is None else _copied(targets)
+        self.inputs = of_each(lambda part: part.detach().clone(), inputs)
+        self.targets = None if targets is None else targets.detach().clone()
         names = [families] if isinstance(families, str) else list(families)
         warm = {"warm_start": True} if {*names} & {"hessian", "spectrum"} else {}
         self.options = {"families": names, **warm, **arguments}
@@ -146,7 +146,3 @@ class Tracker:
     def cost(self) -> float:
         """Time of measuring in percent of that of training, until the last step; NaN at first."""
         return 100 * self._measuring / self._training if self._training else float("nan")
-
-
-def _copied(part: Tensor) -> Tensor:
-    return part.detach().clone()

@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -22,7 +22,7 @@ GROUPS = {
     "Start here": ("build", "doctor", "measure", "summary"),
     "Measure networks": ("table",),
     "Plan and run": ("check", "estimate", "experiments", "new", "run"),
-    "Look at results": ("compare", "correlate", "export", "figures", "plot", "rank", "show"),
+    "Look at results": ("compare", "correlate", "export", "figures", "plot", "show"),
     "Maintain this repository": ("keep", "publish"),
 }
 """The headings of `flatlab --help`, in order, with their commands; others follow."""
@@ -41,7 +41,6 @@ EXAMPLES = {
     "new": "flatlab new my-study",
     "plot": "flatlab plot table.zarr.zip pairs sharpness:test_error",
     "publish": "flatlab publish mlp-grid chen2026_figH8",
-    "rank": "flatlab rank one.zarr.zip two.zarr.zip",
     "run": "flatlab run mlp-grid lr0.1-b20-s0-4 --scale demo",
     "show": "flatlab show results/demo/tables/mlp-grid.zarr.zip",
     "summary": "flatlab summary chen2026_figH8",
@@ -50,6 +49,7 @@ EXAMPLES = {
 WIDTH = 80
 GONE = {
     "train": "an experiment with `from: function` trains run by run, and resumes (docs/studies.md)",
+    "rank": "flatlab table puts networks side by side (docs/own-networks.md)",
     "prove-equal": "in a clone of the project: python -m tools.prove_equal OLD_CHECKOUT",
     "findings": "in a clone of the project: python -m tools.findings",
 }
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = next((word for word in words if not word.startswith("-")), "")
         if chosen in GONE:
             raise Refusal(f"flatlab {chosen} is gone; {GONE[chosen]}")
-        options = parser(chosen).parse_args(words)
+        options = parser(chosen)[0].parse_args(words)
         return options.run_command(options)
     except ModuleNotFoundError as error:
         if (error.name or "flatlab").startswith("flatlab"):
@@ -87,50 +87,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-class _Commands(argparse.ArgumentParser):
-    """A parser whose help lists the commands in groups.
+Parsers = Mapping[str, argparse.ArgumentParser]
 
-    groups: heading -> command -> help.  commands: the parser of each command.
+
+def parser(chosen: str | None) -> tuple[argparse.ArgumentParser, Parsers]:
+    """All commands, and the arguments of the one that is chosen; None: those of all.
+
+    Returns the parser of the whole, whose help lists the commands in groups, and that of each.
     """
-
-    groups: dict[str, dict[str, str]]
-    commands: dict[str, argparse.ArgumentParser]
-
-    def format_help(self) -> str:
-        lists = "\n\n".join(
-            f"{title}:\n{text.table('<<', *commands.items(), width=WIDTH)}"
-            for title, commands in self.groups.items()
-            if commands
-        )
-        more = "flatlab COMMAND --help describes a command, flatlab --version names this version."
-        return f"{self.format_usage()}\n{lists}\n\n{more}\n"
-
-
-def parser(chosen: str | None) -> _Commands:
-    """All commands, and the arguments of the one that is chosen; None: those of all."""
-    top = _Commands(prog="flatlab", usage="flatlab [-h] [--version] COMMAND ...")
-    top.add_argument("--version", action="version", version=f"flatlab {__version__}")
-    top.groups = {title: {} for title in GROUPS}
-    kind = argparse.ArgumentParser
-    commands = top.add_subparsers(
-        required=True, metavar="COMMAND", parser_class=kind, prog="flatlab"
-    )
-    top.commands = commands.choices
+    raw, hidden = argparse.RawDescriptionHelpFormatter, argparse.SUPPRESS
+    usage = "flatlab [-h] [--version] COMMAND ..."
+    top = argparse.ArgumentParser("flatlab", usage, formatter_class=raw, add_help=False)
+    top.add_argument("-h", "--help", action="help", help=hidden)
+    version = f"flatlab {__version__}"
+    top.add_argument("--version", action="version", version=version, help=hidden)
+    commands = top.add_subparsers(required=True, metavar="COMMAND", prog="flatlab", help=hidden)
+    groups: dict[str, dict[str, str]] = {title: {} for title in GROUPS}
     for name, (path, suffix, described) in sorted(_commands().items()):
         first, _, rest = described.partition("\n")
         group = next((title for title, names in GROUPS.items() if name in names), "Others")
-        top.groups.setdefault(group, {})[name] = first
+        groups.setdefault(group, {})[name] = first
         of_examples = rest.strip().startswith("flatlab")  # of `plot`, a line each
         more = rest if of_examples else textwrap.fill(rest.strip(), WIDTH)
         example = f"example: {EXAMPLES[name]}" if name in EXAMPLES else ""
-        sub = commands.add_parser(name, help=first, description=first)
+        sub = commands.add_parser(name, help=first, description=first, formatter_class=raw)
         sub.epilog = "\n\n".join(filter(None, [more, example]))
-        sub.formatter_class = argparse.RawDescriptionHelpFormatter
         if chosen in (None, name):
             module = importlib.import_module(f"flatlab.cli.{path.stem}")
             sub.set_defaults(run_command=getattr(module, f"run{suffix}"))
             getattr(module, f"add_arguments{suffix}", lambda _: None)(sub)
-    return top
+    lists = (
+        f"{title}:\n{text.table('<<', *listed.items(), width=WIDTH)}"
+        for title, listed in groups.items()
+        if listed
+    )
+    more = "flatlab COMMAND --help describes a command, flatlab --version names this version."
+    top.epilog = "\n\n".join([*lists, more])
+    return top, commands.choices
 
 
 def _commands() -> dict[str, tuple[Path, str, str]]:

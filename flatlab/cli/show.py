@@ -4,8 +4,8 @@ Quantities are listed in the order in which the families define them.
 """
 
 import argparse
-import ast
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import xarray as xr
 import yaml
 
 from flatlab.core import store, text
-from flatlab.core.registry import assignments, path_of
+from flatlab.core.registry import path_of, quantities
 from flatlab.lab import plan
 
 LOADERS: dict[str, Callable[[Path], Any]] = {
@@ -110,20 +110,13 @@ def _in_order(dataset: xr.Dataset) -> list[tuple[str, xr.DataArray]]:
     """The variables by name, by the definitions of the report's families, of all for a table."""
     known = plan.keys_of("metrics")
     families = [name for name in dataset.attrs.get("families", known) if name in known]
-    names = dict.fromkeys(name for family in families for name in _defined(family))
+    paths = [path_of("metrics", family) for family in families]
+    files = (sorted(p.parent.glob("*.py")) if p.name == "__init__.py" else [p] for p in paths)
+    # From their syntax: families import torch.
+    names = dict.fromkeys(name for file in itertools.chain(*files) for name, _ in quantities(file))
     ranks = {name: rank for rank, name in enumerate(names)}
     arrays = [(str(name), array) for name, array in dataset.data_vars.items()]
     return sorted(arrays, key=lambda item: (ranks.get(item[0], len(ranks)), item[0]))
-
-
-def _defined(family: str) -> Iterator[str]:
-    """Its quantities in the order of definition, from the syntax: families import torch."""
-    path = path_of("metrics", family)
-    files = sorted(path.parent.glob("*.py")) if path.name == "__init__.py" else [path]
-    values = (value for file in files for value in assignments(file).values())
-    for node in (node for value in values for node in ast.walk(value)):
-        if isinstance(node, ast.Dict) and all(isinstance(each, ast.Call) for each in node.values):
-            yield from (ast.literal_eval(key) for key in node.keys if key)
 
 
 def _is_table(array: xr.DataArray) -> bool:

@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+import itertools
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -177,8 +178,10 @@ def run_compare(options: argparse.Namespace) -> int:
     print(f"A: {a.folder}, scale {a.scale}\nB: {b.folder}, scale {b.scale}")
     _print_verdicts(compared)
     for side, ids in (("A", compared.only_a), ("B", compared.only_b)):
-        if ids:
-            print(f"\nclaims only in {side}: {len(ids)}\n{text.table('<<', *_by_figure(ids))}")
+        by_figure = itertools.groupby(ids, lambda each: each.partition("/")[0])
+        rows = [(f, ", ".join(each.partition("/")[2] for each in of)) for f, of in by_figure]
+        if rows:
+            print(f"\nclaims only in {side}: {len(ids)}\n{text.table('<<', *rows)}")
     sentences = list(compare.experiments_that_differ(a, b, *code))
     verb = "these experiments differ" if sentences else "no experiment differs"
     print(f"\n{verb} in settings or, where both have records, in code")
@@ -206,10 +209,3 @@ def _print_verdicts(compared: compare.Comparison) -> None:
 
 def _moved(movement: compare.RelativeShift | None) -> tuple[str, str]:
     return (f"{movement.size:.2g}", movement.quantity) if movement else ("", "")
-
-
-def _by_figure(ids: list[str]) -> list[tuple[str, str]]:
-    found: dict[str, list[str]] = {}
-    for target, _, key in (each.partition("/") for each in ids):
-        found.setdefault(target, []).append(key)
-    return [(target, ", ".join(keys)) for target, keys in found.items()]

@@ -75,7 +75,9 @@ def rows_of(path: Path) -> list[dict[str, str]]:
     form = form_of(path)
     with path.open(newline="", encoding=form.encoding) as file:
         reader = csv.reader(file, delimiter=form.separator, skipinitialspace=True)
-        _, *rows = [row for row in reader if row] or [[]]
+        _, *rows = [[cell.strip() for cell in row] for row in reader if row] or [[]]
+    if form.decimal == ",":
+        rows = [[c.replace(",", ".") if COMMA.fullmatch(c) else c for c in row] for row in rows]
     header = form.header
     if not header or len({*header}) < len(header):
         raise ValueError("its header must name each column once")
@@ -84,14 +86,4 @@ def rows_of(path: Path) -> list[dict[str, str]]:
             raise ValueError(f"row {number + 1} has {len(row)} of {len(header)} columns")
     while header and INDEX.fullmatch(header[0]):
         header, rows = header[1:], [row[1:] for row in rows]
-    return [
-        {
-            name: _with_point(cell.strip(), form.decimal)
-            for name, cell in zip(header, row, strict=True)
-        }
-        for row in rows
-    ]
-
-
-def _with_point(cell: str, decimal: str) -> str:
-    return cell.replace(",", ".") if decimal == "," and COMMA.fullmatch(cell) else cell
+    return [dict(zip(header, row, strict=True)) for row in rows]

@@ -85,12 +85,9 @@ def former(module: str) -> str:
 
 def current(module: str) -> str:
     """Where a module lies today that a study imports by its former name, or by today's."""
-    return module if is_current(module) else _mapped(module, CURRENT)
-
-
-def is_current(module: str) -> bool:
-    """Whether a name is one of today's, although it begins like a former one."""
-    return any(f"{module}.".startswith(f"flatlab.{room}.") for room in ROOMS)
+    if any(f"{module}.".startswith(f"flatlab.{room}.") for room in ROOMS):
+        return module  # one of today's, although it may begin like a former one
+    return _mapped(module, CURRENT)
 
 
 class _Finder(MetaPathFinder, Loader):

@@ -18,30 +18,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from msgspec import NODEFAULT, Meta, field
 from msgspec.structs import fields, replace
 
-from flatlab.core.registry import (
-    PACKAGE,
-    assignments,
-    check_known,
-    joined,
-    keys_of,
-    path_of,
-    syntax,
-)
-from flatlab.core.schema import (
-    Key,
-    PlanError,
-    Strict,
-    absent,
-    convert,
-    means,
-    plain,
-    refuse_unknown,
-)
+from flatlab.core import registry, schema
+from flatlab.core.registry import check_known, joined, keys_of, path_of
+from flatlab.core.schema import Key, PlanError, Strict, means, plain
 
 if TYPE_CHECKING:
     Activation = str
 else:
-    _KNOWN = assignments(PACKAGE / "networks/_modules.py")["ACTIVATIONS"].keys
+    _KNOWN = registry.assignments(registry.PACKAGE / "networks/_modules.py")["ACTIVATIONS"].keys
     Activation = Annotated[
         Literal[tuple(map(ast.literal_eval, _KNOWN))], means("after each hidden layer")
     ]
@@ -123,9 +107,9 @@ VOCABULARY: dict[str, Any] = {
 def options_of(folder: str, key: str) -> type[Any]:
     """The class `Options` in the file of a key; an empty class if it has none."""
     path = path_of(folder, key)
-    declared = [n for n in syntax(path).body if getattr(n, "name", "") == "Options"]
+    declared = [n for n in registry.syntax(path).body if getattr(n, "name", "") == "Options"]
     namespace = {**VOCABULARY, "Options": type("Options", (Strict,), {"__module__": __name__})}
-    for name, value in assignments(path).items():
+    for name, value in registry.assignments(path).items():
         try:
             namespace[name] = ast.literal_eval(value)
         except ValueError:
@@ -177,7 +161,7 @@ def section(
     whole = defaults_of(kind) | {key: value for _, part in parts for key, value in part.items()}
     for key in kind.FOLDERS:
         if key not in whole:
-            raise PlanError(absent(key, whole, f"{parts[0][0]}.{key}"))
+            raise PlanError(schema.absent(key, whole, f"{parts[0][0]}.{key}"))
     so_far: dict[str, Any] = {}
     for location, part in parts:
         kinds: dict[tuple[str, str], type[Strict]] = {}
@@ -190,7 +174,7 @@ def section(
                     raise PlanError(f"{location}.{key}: {name} stands there twice")
                 kinds[folder, name] = getattr(kind, "OPTIONS", options_of)(folder, name)
         known = [*keys, *(option for each in kinds.values() for option in each.__struct_fields__)]
-        refuse_unknown(part, known, location)
+        schema.refuse_unknown(part, known, location)
         so_far = {key: value for key, value in {**so_far, **part}.items() if key in known}
 
     def location_of(key: str) -> str:
@@ -213,7 +197,7 @@ def checked(
     context: as for `convert`.
     """
     stated = {key: values[key] for key in kind.__struct_fields__ if key in values}
-    record = convert(stated, kind, context)
+    record = schema.convert(stated, kind, context)
     for key, folder in kind.FOLDERS.items():
         if (name := getattr(record, key)) is not None:
             for each in joined(name):

@@ -7,6 +7,8 @@ Nothing is imported here: planning must not wait for torch or matplotlib.
 import ast
 import functools
 import importlib
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -106,6 +108,14 @@ def assignments(path: Path) -> dict[str, ast.expr]:
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
             values[ast.unparse(node.target)] = node.value
     return values
+
+
+def quantities(path: Path) -> Iterator[tuple[str, ast.expr]]:
+    """What the dictionaries of a family's file define, in order: quantities, and what they are."""
+    tables = (value for value in assignments(path).values() if isinstance(value, ast.Dict))
+    for key, value in itertools.chain(*(zip(t.keys, t.values, strict=True) for t in tables)):
+        if isinstance(key, ast.Constant):
+            yield str(key.value), value
 
 
 def literal(folder: str, key: str, name: str) -> Any:

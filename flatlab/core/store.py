@@ -136,19 +136,13 @@ def load_dataset(path: str | Path) -> xr.Dataset:
     with ZipStore(Path(path), mode="r") as store:
         dataset = xr.open_zarr(store, consolidated=False, chunks=None).load()
     _check_version(path, dataset.attrs.pop("store_version", None))
-    dataset = under_present_names(dataset)
-    names = sorted(map(str, dataset.data_vars))  # archives list them in no fixed order
-    return dataset[names].assign_coords(dataset.coords)  # some are on axes of their own
-
-
-def under_present_names(dataset: xr.Dataset) -> xr.Dataset:
-    """The dataset with the present names of quantities that had others when it was written.
-
-    Where it has a quantity under both names, two families had measured it: the former is dropped.
-    """
+    # Where it has a quantity under both names, two families had measured it: one is dropped.
     former = [name for name in RENAMED if name in dataset]
     twice = [name for name in former if RENAMED[name] in dataset]
-    return dataset.drop_vars(twice).rename({n: RENAMED[n] for n in former if n not in twice})
+    renamed = {name: RENAMED[name] for name in former if name not in twice}
+    dataset = dataset.drop_vars(twice).rename(renamed)
+    names = sorted(map(str, dataset.data_vars))  # archives list them in no fixed order
+    return dataset[names].assign_coords(dataset.coords)  # some are on axes of their own
 
 
 def hash_of(path: str | Path) -> str:

@@ -199,8 +199,6 @@ def study_folders(folder: str) -> list[Path]:
 def file_of(module: str) -> Path | None:
     """Path of a module that a study provides, or None."""
     _, *parts = module.split(".")
-    if not parts:
-        return None
     if parts == ["papers"]:
         return PAPERS
     if parts[0] == "papers" and len(parts) > 1:

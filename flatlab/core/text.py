@@ -31,7 +31,7 @@ def table(align: str, *rows: Sequence[object], width: int | None = None) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def some(names: Sequence[str], count: int = 3) -> str:
-    """The first few names, and how many more there are."""
-    more = f" and {len(names) - count} more" if len(names) > count else ""
-    return f"{', '.join(names[:count])}{more}"
+def some(names: Sequence[str]) -> str:
+    """The first three names, and how many more there are."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{', '.join(names[:3])}{more}"

@@ -31,6 +31,7 @@ class Options(Strict, frozen=True):
     ] = ()
 
 
+SETS, SHIFTED = ("test_set",), "andriushchenko2023 Sec. 5.1"
 QUANTITIES = {
     "train_loss": chen2026("training loss", "loss", "Sec. 2", label="training loss"),
     "test_loss": chen2026("test loss", "loss", "Sec. 2"),
@@ -59,14 +60,10 @@ QUANTITIES = {
     "gradient_norm": Quantity(
         "norm of the gradient of the training loss, all parameters", "loss/parameter", ""
     ),
-    "test_set_loss": Quantity(
-        "loss on each test set", "loss", "andriushchenko2023 Sec. 5.1", ("test_set",)
-    ),
-    "test_set_error": Quantity(
-        "error on each test set", "%", "andriushchenko2023 Sec. 5.1", ("test_set",)
-    ),
+    "test_set_loss": Quantity("loss on each test set", "loss", SHIFTED, SETS),
+    "test_set_error": Quantity("error on each test set", "%", SHIFTED, SETS),
     "test_set_error_gap": Quantity(
-        "error on each test set - training error", "1", "andriushchenko2023 App. B", ("test_set",)
+        "error on each test set - training error", "1", "andriushchenko2023 App. B", SETS
     ),
 }
 
@@ -149,14 +146,10 @@ def gradient_norm(model: nn.Module, split: Split, loss: Loss) -> float:
     theta = trainable(model)
     total = [torch.zeros_like(parameter) for parameter in theta]
     with torch.enable_grad():
-        size = EVALUATED["cpu"]
-        for inputs, targets in zip(
-            split.inputs.split(size), split.targets.split(size), strict=True
-        ):
+        chunks = (each.split(EVALUATED["cpu"]) for each in (split.inputs, split.targets))
+        for inputs, targets in zip(*chunks, strict=True):
             part = loss.values(run(model, inputs), targets).sum() * loss.share(1, len(split))
-            for sum_, more in zip(
-                total, torch.autograd.grad(part, theta, materialize_grads=True), strict=True
-            ):
-                sum_ += more
+            gradient = torch.autograd.grad(part, theta, materialize_grads=True)
+            total = [sum_ + more for sum_, more in zip(total, gradient, strict=True)]
     norm = float(torch.stack([sum_.double().square().sum() for sum_ in total]).sum().sqrt())
     return norm if math.isfinite(norm) else math.nan

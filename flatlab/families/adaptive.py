@@ -22,7 +22,6 @@ from flatlab.derivatives.estimates.random_perturbations import (
     exact_gauss_newton,
     loss_changes,
     random_gauss_newton,
-    steps_of_exact,
 )
 from flatlab.derivatives.jacobians.golub_kahan import (
     Jacobian,
@@ -37,6 +36,9 @@ from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings, 
 SAMPLE = ("sample",)
 ESTIMATES = True
 CHECKS = ("gradient", "inputs")
+
+
+S_UNITS, SIGNS = "output^2/parameter^2", "random signs; 0 where it is exact"
 
 
 def _error_of(estimate: str, over: str, units: str = "output^2") -> Quantity:
@@ -58,18 +60,11 @@ QUANTITIES = {
         "output^2",
         "Eq. 52",
     ),
-    "elementwise_adaptive_trace_error": _error_of(
-        "elementwise_adaptive_trace", "random signs; 0 where it is exact"
-    ),
+    "elementwise_adaptive_trace_error": _error_of("elementwise_adaptive_trace", SIGNS),
     "sharpness": chen2026(
-        "sharpness S, mean ||df/dtheta||_F^2",
-        "output^2/parameter^2",
-        "Eq. 3",
-        label="sharpness $S$",
+        "sharpness S, mean ||df/dtheta||_F^2", S_UNITS, "Eq. 3", label="sharpness $S$"
     ),
-    "sharpness_error": _error_of(
-        "sharpness", "random signs; 0 where it is exact", "output^2/parameter^2"
-    ),
+    "sharpness_error": _error_of("sharpness", SIGNS, S_UNITS),
     "normalized_mls": chen2026(
         "normalized MLS, mean ||x||^2 ||J||_2^2, by a Krylov iteration",
         "output^2",
@@ -139,8 +134,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
 
     >>> import torch, flatlab
     >>> network = torch.nn.Linear(2, 2, bias=False).double()
-    >>> network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
-    <All keys matched successfully>
+    >>> _ = network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
     >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
     >>> how = {"outputs": "network", "draws": 5}
     >>> report = flatlab.measure(network, x, classes, families="adaptive", **how)
@@ -210,17 +204,11 @@ def _of_traces(
     chosen: Options = settings.options
     if chosen.trace == "none":
         return {}
-    exact = chosen.trace == "exact"
-    count = len(inputs)
-    steps = steps_of_exact(network, count, outputs) if exact else chosen.probes * -(-count // size)
-    with ProgressBar(f"{chosen.trace} traces", steps, settings.progress) as forecast:
-        traces = (
-            exact_gauss_newton(network, inputs, forecast.tick)
-            if exact
-            else random_gauss_newton(
-                network, inputs, chosen.probes, settings.seed, size, forecast.tick
-            )
-        )
+    exact, seed, progress = chosen.trace == "exact", settings.seed, settings.progress
+    if exact:
+        traces = exact_gauss_newton(network, inputs, outputs, progress)
+    else:
+        traces = random_gauss_newton(network, inputs, chosen.probes, seed, size, progress)
     result: dict[str, Any] = {}
     for name, part in zip(("sharpness", "elementwise_adaptive_trace"), traces, strict=True):
         of_probes = part.mean(0).cpu().numpy()
@@ -277,11 +265,8 @@ def _of_fit(outputs: Tensor, targets: Tensor, classes: int, kept: Tensor | None)
     parts = [each.unflatten(1, (-1, classes)) if classes else each for each in (outputs, targets)]
     correct = parts[0].argmax(-1) == parts[1].argmax(-1)
     correct = correct if kept is None else correct[kept]
-    accuracy = 100 * correct.double().mean().item()
-    return {
-        "sample_loss": LOSS.values(outputs.double(), targets.double()).mean().item(),
-        "sample_accuracy": accuracy,
-    }
+    loss = LOSS.values(outputs.double(), targets.double()).mean().item()
+    return {"sample_loss": loss, "sample_accuracy": 100 * correct.double().mean().item()}
 
 
 def _error(values: np.ndarray) -> float:

@@ -135,8 +135,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
 
     >>> import torch, flatlab
     >>> network = torch.nn.Linear(2, 2, bias=False).double()
-    >>> network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
-    <All keys matched successfully>
+    >>> _ = network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
     >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
     >>> report = flatlab.measure(network, x, classes, families="capacity", capacity=["margin"])
     >>> report["squared_norm"].item(), report["spectral_norm_per_layer"].values.tolist()
@@ -144,17 +143,14 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     >>> report["margin"].item()  # the 10th percentile of 5 and 4
     4.1
     """
-    options: Options = settings.options
-    wanted = options.capacity
-    findings = settings.findings(model, samples.inputs)
+    wanted, inputs = settings.options.capacity, samples.inputs
+    findings = settings.findings(model, inputs)
     if not findings.layers:
         raise MeasureError(
             "capacity needs linear or convolution layers, and this network calls none as a module"
         )
-    fitting = max(1, BYTES // (findings.numbers * samples.inputs.element_size()))
-    size = settings.batch_size or fitting
-    parts = [run(model, chunk).detach().double() for chunk in samples.inputs.split(size)]
-    outputs = torch.cat(parts)
+    size = settings.batch_size or max(1, BYTES // (findings.numbers * inputs.element_size()))
+    outputs = torch.cat([run(model, chunk).detach().double() for chunk in inputs.split(size)])
     left_out = []
     values = {"output_norm": torch.linalg.vector_norm(outputs)}
     values |= weight_norms(model, findings.layers, settings.norms)
@@ -168,10 +164,10 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     else:
         left_out.append("distances: there are no initial weights")
     if "path-norm" in wanted:
-        if reason := _against_paths(model, samples.inputs):
+        if reason := _against_paths(model, inputs):
             left_out.append(f"path_norm: {reason}")
         else:
-            values["path_norm"] = path_norm(model, tuple(samples.inputs.shape[1:]))
+            values["path_norm"] = path_norm(model, tuple(inputs.shape[1:]))
     if "fisher-rao" in wanted:
         targets = samples.targets_for(findings.outputs, settings.loss).double()
         values["fisher_rao"] = len(findings.layers) * fisher_rao(outputs, targets, settings.loss)
@@ -180,15 +176,12 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
         rows = outputs.unflatten(1, (*classes.shape[1:], -1))[classes >= 0]
         of_rows = margins(rows, classes[classes >= 0])
         values |= over_margin(values, float(of_rows.quantile(PERCENTILE)))
-    finite = findings.finite and is_finite(outputs)
+    finite = is_finite(outputs, *model.parameters())
     if "pac-bayes" in wanted:
         classes = _classes(samples, outputs, "pac-bayes")
-        batches = list(zip(samples.inputs.split(size), classes.split(size), strict=True))
-        values |= (
-            _pac_bayes(model, batches, float(values["squared_norm"]), settings)
-            if finite
-            else dict.fromkeys(PAC_BAYES, math.nan)
-        )
+        batches = list(zip(inputs.split(size), classes.split(size), strict=True))
+        squared, nothing = float(values["squared_norm"]), dict.fromkeys(PAC_BAYES, math.nan)
+        values |= _pac_bayes(model, batches, squared, settings) if finite else nothing
     notes = {"capacity_left_out": left_out}
     return Measured(values, {"layer": findings.layers}, notes, finite)
 
@@ -350,26 +343,23 @@ def noise_tolerance(
     theta = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
     device = next(iter(theta.values())).device
 
-    def accuracy(parameters: dict[str, Tensor]) -> float:
-        right = torch.zeros((), device=device)
-        for x, y in batches:
-            outputs = functional_call(model, parameters, (x.clone(),))
-            right += outputs.unflatten(1, (*y.shape[1:], -1)).argmax(-1).eq(y).sum()
-            forecast.tick()
-        return float(right / count)
-
-    def accuracy_with(deviation: float, draw: int) -> float:
+    def accuracy_with(deviation: float, draw: int = 0) -> float:
         generator = torch.Generator(device).manual_seed(1_000_003 * seed + draw)
         moved = {}
         for name, p in theta.items():
             noise = torch.randn(p.shape, generator=generator, dtype=torch.float32, device=device)
             moved[name] = noise.to(p).mul_(deviation).add_(p)
-        return accuracy(moved)
+        right = torch.zeros((), device=device)
+        for x, y in batches:
+            outputs = functional_call(model, moved, (x.clone(),))
+            right += outputs.unflatten(1, (*y.shape[1:], -1)).argmax(-1).eq(y).sum()
+            forecast.tick()
+        return float(right / count)
 
     count = sum(int((classes >= 0).sum()) for _, classes in batches)
     low, high = 0.0, LARGEST
     with ProgressBar("noise tolerance", (1 + STEPS * DRAWS) * len(batches), progress) as forecast:
-        without_noise = accuracy(theta)
+        without_noise = accuracy_with(0.0)
         for _ in range(STEPS):
             sigma = (low + high) / 2
             mean = sum(accuracy_with(sigma, draw) for draw in range(DRAWS)) / DRAWS

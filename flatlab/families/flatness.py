@@ -23,15 +23,13 @@ from torch import Tensor, nn
 from flatlab.core.errors import MeasureError
 from flatlab.core.progress import ProgressBar
 from flatlab.core.schema import Key, Strict, closest, means
-from flatlab.derivatives.checks.isolation import is_finite
-from flatlab.derivatives.jacobians.feature_maps import inputs_read
+from flatlab.derivatives.jacobians.feature_maps import inputs_of_layers
 from flatlab.derivatives.per_sample.memory import accuracy_of
-from flatlab.derivatives.per_sample.probe import Findings, run
+from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.derivatives.second_order.layer_curvature import (
     ineligible_layers,
     largest_of_blocks,
     layer_curvatures,
-    samples_at_a_time,
 )
 from flatlab.derivatives.second_order.traces import hessian_traces
 from flatlab.losses._base import Loss
@@ -120,8 +118,6 @@ CONSTANT = 1e-12
 """A feature counts as constant if its deviation is at most this share of its largest value."""
 BATCH = 500
 """Samples at a time for the features."""
-PROBES = 100
-"""Random signs for traces, unless an accuracy is wanted."""
 
 
 def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measured:
@@ -132,8 +128,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
 
     >>> import torch, flatlab
     >>> network = torch.nn.Linear(2, 2, bias=False).double()
-    >>> network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
-    <All keys matched successfully>
+    >>> _ = network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
     >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
     >>> report = flatlab.measure(network, x, classes, families="flatness")
     >>> report["kappa_trace"].values.tolist()  # mean |x|^2 times |W|_F^2
@@ -147,7 +142,8 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     if not chosen and "traces" not in options.flatness:
         why = "is called as a module and sees one vector per sample; flatness=[traces] needs none"
         raise MeasureError(f"relative flatness needs a linear layer that {why}")
-    features, finite = _features(model, samples.inputs, chosen)
+    with torch.no_grad():
+        features = inputs_of_layers(model, samples.inputs, chosen, BATCH)
     scales = {name: _deviation(of_layer) for name, of_layer in features.items()}
     of_layers: dict[str, Mapping[str, Any]] = {
         "features": {name: of_layer.shape[1] for name, of_layer in features.items()},
@@ -163,25 +159,16 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     }
     notes: dict[str, Any] = {"flatness_left_out": [f"{k}: {v}" for k, v in ineligible.items()]}
     if "traces" in options.flatness:
-        traced = hessian_traces(
-            model,
-            samples.inputs,
-            samples.targets_for(findings.outputs, loss),
-            loss,
-            findings,
-            options.hessian_traces,
-            PROBES,
-            settings.seed,
-            settings.batch_size,
-            settings.progress,
-            settings.difference_step,
-            accuracy_of(options.accuracy, findings, samples.inputs, settings.budget),
-            settings.budget,
-        )
-        for end, part in (("", traced.values), ("_error", traced.errors)):
+        targets = samples.targets_for(findings.outputs, loss)
+        wanted = accuracy_of(options.accuracy, findings, samples.inputs, settings.budget)
+        given = model, samples.inputs, targets, loss, findings, options.hessian_traces, wanted
+        how: dict[str, Any] = {"size": settings.batch_size, "step": settings.difference_step}
+        how |= {"budget": settings.budget, "seed": settings.seed, "progress": settings.progress}
+        traced = hessian_traces(*given, **how)
+        for end, part in zip(("", "_error"), traced.estimates(), strict=True):
             values |= {f"hessian_trace{end}": part[0], f"hessian_trace_per_layer{end}": part[1:]}
-        notes |= {"hessian_probes": traced.probes, "hessian_traces_by": traced.way}
-    return Measured(values, {"layer": findings.layers}, notes, finite)
+        notes |= {"hessian_probes": len(traced.draws), "hessian_traces_by": traced.way}
+    return Measured(values, {"layer": findings.layers}, notes)
 
 
 def _chosen(
@@ -199,16 +186,6 @@ def _chosen(
                 f"{ineligible[name]}; it is for linear layers that see one vector per sample"
             )
     return [name for name in layers if name in wanted]
-
-
-@torch.no_grad()
-def _features(
-    model: nn.Module, inputs: Tensor, names: Sequence[str]
-) -> tuple[dict[str, Tensor], bool]:
-    """The inputs (samples, features) of some layers, and whether all outputs are finite."""
-    with inputs_read({name: model.get_submodule(name) for name in names}) as read:
-        finite = all([is_finite(run(model, chunk)) for chunk in inputs.split(BATCH)])
-    return {name: torch.cat(parts) for name, parts in read.items()}, finite
 
 
 def _deviation(features: Tensor) -> Tensor:
@@ -229,21 +206,19 @@ def _exact(
     """kappa_Tr and kappa of each layer, as it is and normalized, by quantity and layer."""
     wanted = settings.options.flatness
     modules = {name: findings.modules[name] for name in features}
-    size = settings.batch_size or samples_at_a_time(findings, modules, inputs)
     forms = {name: _forms(modules[name], features[name]) for name in features}
     sums = {name: inputs.new_zeros(2, dtype=torch.float64) for name in features}
     diagonals: dict[str, list[Tensor]] = {name: [] for name in features}
-    steps = len(features) * -(-len(inputs) // size)
-    with ProgressBar("curvatures of layers", steps, settings.progress) as forecast:
-        how: dict[str, Any] = {"twice": settings.difference_step is None, "tick": forecast.tick}
-        for of_layers in layer_curvatures(model, inputs, targets, loss, modules, size, **how):
-            for name, (x, hessian) in of_layers.items():
-                hessian = hessian.detach().double()
-                diagonals[name].append(hessian.diagonal(dim1=1, dim2=2).clone())
-                for number, (weight, scale) in enumerate(forms[name]):
-                    squares = (x.double() * scale).square().sum(1)
-                    curved = (hessian * (weight @ weight.T)).sum((1, 2))
-                    sums[name][number] += (squares * curved).sum()
+    how: dict[str, Any] = {"size": settings.batch_size, "progress": settings.progress}
+    how["twice"] = settings.difference_step is None
+    for name, x, hessian in layer_curvatures(
+        model, inputs, targets, loss, modules, findings, **how
+    ):
+        diagonals[name].append(hessian.diagonal(dim1=1, dim2=2).clone())
+        for number, (weight, scale) in enumerate(forms[name]):
+            squares = (x * scale).square().sum(1)
+            curved = (hessian * (weight @ weight.T)).sum((1, 2))
+            sums[name][number] += (squares * curved).sum()
     share = loss.share(1, len(inputs))
     curvatures = {name: share * torch.cat(parts) for name, parts in diagonals.items()}
     result: dict[str, dict[str, float]] = {}

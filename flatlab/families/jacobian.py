@@ -12,7 +12,6 @@ segment between x1 and x2 the Jacobian norm of F is at least that over |x1 - x2|
 the samples. Source: macdonald2023, Eq. 11, with the two losses in place of the larger one.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -24,11 +23,11 @@ from flatlab.core.errors import MeasureError
 from flatlab.core.progress import ProgressBar
 from flatlab.core.schema import Strict, means
 from flatlab.derivatives.checks.isolation import is_finite
+from flatlab.derivatives.jacobians.feature_maps import inputs_of_layers
 from flatlab.derivatives.jacobians.golub_kahan import samples_at_a_time
 from flatlab.derivatives.jacobians.norms import norms_of_layers, spectral_norm
 from flatlab.derivatives.per_sample.engine import derivatives
 from flatlab.derivatives.per_sample.forward_pass import EVERYTHING, Wanted
-from flatlab.derivatives.per_sample.hooks import recorded
 from flatlab.derivatives.per_sample.memory import RESIDUAL, accuracy_of
 from flatlab.derivatives.per_sample.probe import Findings, run
 from flatlab.derivatives.per_sample.singular_values import singular_values
@@ -40,23 +39,21 @@ LARGE = 1000
 """Outputs beyond which J J^T is there for one sample at a time, and nothing but J is computed."""
 ONLY_J = Wanted(parameters=False, layers=False)
 
-SAMPLE, LAYER = ("sample",), ("layer",)
+SAMPLE, LAYER, SECTION = ("sample",), ("layer",), "macdonald2023 Sec. 4"
 QUANTITIES = {
     "jacobian_norm": Quantity(
         "Jacobian norm, max over the samples of ||J||_2",
         "output/input",
-        "macdonald2023 Sec. 4",
+        SECTION,
         label="Jacobian norm",
     ),
     "softmax_jacobian_norm": Quantity(
         "Jacobian norm of the softmaxed network, max over the samples of ||P J||_2",
         "1/input",
-        "macdonald2023 Sec. 4",
+        SECTION,
         label="softmax Jacobian norm",
     ),
-    "softmax_jacobian_norm_per_sample": Quantity(
-        "||P J||_2", "1/input", "macdonald2023 Sec. 4", SAMPLE
-    ),
+    "softmax_jacobian_norm_per_sample": Quantity("||P J||_2", "1/input", SECTION, SAMPLE),
     "output_norm": Quantity(
         "Frobenius norm of the outputs of all samples", "output", "macdonald2023 App. C.1"
     ),
@@ -108,8 +105,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
 
     >>> import torch, flatlab
     >>> network = torch.nn.Linear(2, 2, bias=False).double()
-    >>> network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
-    <All keys matched successfully>
+    >>> _ = network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
     >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
     >>> report = flatlab.measure(network, x, families="jacobian")
     >>> report["jacobian_norm"].item(), round(report["output_norm"].item() ** 2, 6)
@@ -134,7 +130,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     if samples.padded:
         notes["jacobian_left_out"] = "feature_norm: inputs of layers are those of padding, too"
     else:
-        features = _features(model, samples.inputs, norms.findings.modules)
+        features = inputs_of_layers(model, samples.inputs, names, BATCH)
         largest = [spectral_norm(features[name]) for name in names]
         values["feature_norm"] = torch.tensor(largest, dtype=torch.float64)
     if norms.residual is not None:
@@ -170,21 +166,19 @@ def _norms(
     model: nn.Module, inputs: Tensor, settings: Settings, size: int | None = None
 ) -> JacobianNorms:
     """Exact, or by an iteration.  inputs: (samples, ...).  size: samples at a time."""
-    budget, classes = settings.budget, settings.loss.classes
-    findings = settings.findings(model, inputs)
+    budget, findings = settings.budget, settings.findings(model, inputs)
     if accuracy_of(settings.options.accuracy, findings, inputs, budget) is None:
         return _exact_norms(model, inputs, settings, size)
+    by_position = nn.Unflatten(1, (-1, settings.loss.classes or findings.outputs))
+    with_softmax = nn.Sequential(model, by_position, nn.Softmax(2), nn.Flatten())
     both = []
-    for network in (model, nn.Sequential(model, *softmax_of(classes))):  # d softmax(f)/dx = P J
+    for network in (model, with_softmax):  # d softmax(f)/dx = P J
         fitting = size or samples_at_a_time(network, inputs, budget)
         how: dict[str, Any] = {"layers": [], "residual": RESIDUAL, "size": fitting}
-        with ProgressBar(
-            "Jacobian norms", 20 * -(-len(inputs) // fitting), settings.progress
-        ) as bar:
-            norms = norms_of_layers(
-                network, inputs, findings, **how, seed=settings.seed, tick=bar.tick
-            )
-        both.append(norms)
+        steps = 20 * -(-len(inputs) // fitting)
+        with ProgressBar("Jacobian norms", steps, settings.progress) as bar:
+            how |= {"seed": settings.seed, "tick": bar.tick}
+            both.append(norms_of_layers(network, inputs, findings, **how))
     with torch.no_grad():
         outputs = torch.cat([run(model, batch) for batch in inputs.split(fitting)])
     residual = torch.stack([norms.residuals.max() for norms in both]).max()
@@ -198,18 +192,12 @@ def _exact_norms(
     """From J itself; sample by sample where J J^T is large."""
     with torch.no_grad():
         large = run(model, inputs[:1]).shape[1] > LARGE
+    how: dict[str, Any] = {"batch_size": size, "budget": settings.budget, "adaptive": False}
+    how |= {"wanted": ONLY_J if large else EVERYTHING, "progress": settings.progress}
+    how["findings"] = None if large else settings.findings(model, inputs, checked=True)
     parts = []
     for batch in inputs.split(1) if large else [inputs]:
-        exact = derivatives(
-            model,
-            batch,
-            adaptive=False,
-            batch_size=size,
-            wanted=ONLY_J if large else EVERYTHING,
-            budget=settings.budget,
-            progress=settings.progress,
-            findings=None if large else settings.findings(model, inputs),
-        )
+        exact = derivatives(model, batch, **how)
         with torch.no_grad():
             softmaxed = softmax_norms(exact.outputs, exact.gram, settings.loss.classes)
         parts.append((exact.outputs, exact.singular[:, 0], softmaxed))
@@ -263,32 +251,7 @@ def softmax_norms(outputs: Tensor, gram: Tensor, classes: int = 0) -> Tensor:
 
     outputs: (samples, N).  gram: J J^T.  classes: of a position; 0: there is one position.
     """
-    if not classes:
-        p = outputs.double().softmax(1)
-        slope = p.diag_embed() - p[:, :, None] * p[:, None, :]
-    else:
-        p = outputs.double().unflatten(1, (-1, classes)).softmax(2)
-        of_positions = p.diag_embed() - p[..., :, None] * p[..., None, :]
-        slope = torch.stack([torch.block_diag(*blocks) for blocks in of_positions])
+    p = outputs.double().unflatten(1, (-1, classes or outputs.shape[1])).softmax(2)
+    of_positions = p.diag_embed() - p[..., :, None] * p[..., None, :]
+    slope = torch.stack([torch.block_diag(*blocks) for blocks in of_positions])
     return singular_values(slope @ gram @ slope)[:, 0]
-
-
-def softmax_of(classes: int) -> list[nn.Module]:
-    """The softmax of outputs, or of those of each position."""
-    if not classes:
-        return [nn.Softmax(1)]
-    return [nn.Unflatten(1, (-1, classes)), nn.Softmax(2), nn.Flatten()]
-
-
-def _features(
-    model: nn.Module, inputs: Tensor, modules: Mapping[str, nn.Module]
-) -> dict[str, Tensor]:
-    """The input of each layer, (samples, numbers); inputs of several uses are concatenated."""
-    parts: dict[str, list[Tensor]] = {}
-    for chunk in inputs.split(BATCH):
-        with recorded(modules) as uses:
-            run(model, chunk)
-        for name in {use.name for use in uses}:
-            inputs_of_uses = [use.x.reshape(len(chunk), -1) for use in uses if use.name == name]
-            parts.setdefault(name, []).append(torch.cat(inputs_of_uses, 1))
-    return {name: torch.cat(rows) for name, rows in parts.items()}

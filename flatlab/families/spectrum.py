@@ -11,7 +11,7 @@ Lanczos quadrature: the mean over random starts, with its standard error.
 """
 
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -120,9 +120,9 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     blocks = _blocks(model, options)
     results: dict[str, list[np.ndarray]] = {}
     sizes = [parameter.numel() for parameter in trainable(model)]
-    places = dict(
-        zip(map(id, trainable(model)), torch.arange(sum(sizes)).split(sizes), strict=True)
-    )
+    parts = torch.arange(sum(sizes)).split(sizes)
+    places = dict(zip(map(id, trainable(model)), parts, strict=True))
+    how = settings.loss, settings.difference_step, options.batch_norm == "eval"
     # Fused attention has no second derivative.
     with batch_norm(model, options.batch_norm), sdpa_kernel(SDPBackend.MATH):
         batches = batches_of(model, samples, settings)
@@ -132,10 +132,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
                 inside = torch.cat([places[id(parameter)] for parameter in theta]).numpy()
                 for matrix in options.matrices:
                     place = f"spectrum {block} {matrix}"
-                    alone = options.batch_norm == "eval"
-                    chosen = matrix_of(
-                        matrix, model, batches, settings.loss, settings.difference_step, alone=alone
-                    )
+                    chosen = matrix_of(matrix, model, batches, *how)
                     for name, value in _of_matrix(chosen, theta, settings, place).items():
                         if name.endswith("eigenvector"):  # 0 outside the block
                             part, value = value, np.zeros((len(value), sum(sizes)))
@@ -145,7 +142,10 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     values = {
         name: np.array(rows).reshape(*shape, *rows[0].shape) for name, rows in results.items()
     }
-    return Measured(values, _coordinates(list(blocks), options))
+    coordinates = {"block": [*blocks], "matrix": [*map(str, options.matrices)]}
+    for dim, count in (("rank", options.largest), ("rank_from_below", options.smallest)):
+        coordinates[dim] = [str(n + 1) for n in range(count)]
+    return Measured(values, coordinates)
 
 
 def _blocks(model: nn.Module, options: Options) -> dict[str, str | list[str] | None]:
@@ -183,17 +183,12 @@ def _of_matrix(
     wanted = options.largest + options.smallest
     if wanted:
         largest, what = min(options.largest, count), f"{wanted} eigenvalues ({place})"
+        smallest = min(options.smallest, count - largest)
+        how: dict[str, Any] = {"residual": options.residual, "most": options.most_products}
+        how |= {"seed": settings.seed + 1, "repeated": options.repeated}
         with ProgressBar(what, TYPICAL + 2 * wanted, settings.progress) as forecast:
             ticking = replace(matrix, product=counted(matrix.product, forecast.tick))
-            pairs = ticking.eigenvalues(
-                start,
-                largest,
-                min(options.smallest, count - largest),
-                residual=options.residual,
-                most=options.most_products,
-                seed=settings.seed + 1,
-                repeated=options.repeated,
-            )
+            pairs = ticking.eigenvalues(start, largest, smallest, **how)
         if pairs.vectors.isfinite().all():
             settings.memory[place] = pairs.vectors.sum(0)
         values |= _of_pairs(pairs, largest, options)
@@ -224,12 +219,12 @@ def _of_pairs(pairs: Eigenpairs, largest: int, options: Options) -> dict[str, np
 def _of_density(product: Product, like: Tensor, settings: Settings) -> dict[str, np.ndarray]:
     options: Options = settings.options
     probes = options.density_probes
-    found = quadrature(product, like, probes, options.density_steps, settings.seed)
-    low, high = found.nodes.min(), found.nodes.max()
+    nodes, weights = quadrature(product, like, probes, options.density_steps, settings.seed)
+    low, high = nodes.min(), nodes.max()
     width = options.density_width * (high - low or abs(high) or 1.0)
     at = np.linspace(low - 5 * width, high + 5 * width, options.density_points)
-    mean, error = density(found, at, width)
-    traces = like.numel() * (found.nodes * found.weights).sum(1)
+    mean, error = density(nodes, weights, at, width)
+    traces = like.numel() * (nodes * weights).sum(1)
     trace_error = traces.std(ddof=1) / probes**0.5 if probes > 1 else np.nan
     return {
         "density_at": at,
@@ -238,13 +233,4 @@ def _of_density(product: Product, like: Tensor, settings: Settings) -> dict[str,
         "density_width": np.array(width),
         "spectral_trace": np.array(traces.mean()),
         "spectral_trace_error": np.array(trace_error),
-    }
-
-
-def _coordinates(blocks: list[str], options: Options) -> dict[str, list[str]]:
-    return {
-        "block": blocks,
-        "matrix": list(options.matrices),
-        "rank": [str(n + 1) for n in range(options.largest)],
-        "rank_from_below": [str(n + 1) for n in range(options.smallest)],
     }

@@ -83,9 +83,8 @@ class Layout:
         """Positional and named arguments of a network from the packed tensor."""
         parts: dict[Any, Tensor] = {}
         for (name, kind), part in zip(self.types.items(), self._split(x), strict=True):
-            if part.is_floating_point() and not kind.is_floating_point:
-                part = part.round().to(kind)
-            parts[name] = part if part.is_floating_point() else part.to(kind)
+            real = part.is_floating_point() and kind.is_floating_point
+            parts[name] = part if real else part.round().to(kind)
         if self.beside:
             which = x[:, x.shape[1] - self.positions - 1].detach().round().long()
             parts |= {name: part[which] for name, part in self.beside.items()}
@@ -130,6 +129,13 @@ def by_name(inputs: Any) -> dict[Any, Any]:
     return dict(enumerate(inputs if isinstance(inputs, tuple) else (inputs,)))
 
 
+def in_form(inputs: Any, parts: dict[Any, Any]) -> Any:
+    """Parts by name, or by place, in the form of inputs: one, several, or several by name."""
+    if isinstance(inputs, dict):
+        return parts
+    return tuple(parts.values()) if isinstance(inputs, tuple) else parts[0]
+
+
 def _parts(inputs: Structure) -> dict[Any, Tensor]:
     """Inputs by name or place, in the order of `Layout`: an attention mask is the last."""
     parts = by_name(inputs)
@@ -156,7 +162,7 @@ class Outputs:
 
     def meant(self, raw: Any) -> Tensor:
         """The output that is meant, of what the network returns."""
-        part: Tensor = raw if self.key is None else _part(raw, self.key)
+        part: Tensor = raw if self.key is None else _named(raw)[self.key]
         return part
 
     def flat(self, raw: Tensor) -> Tensor:
@@ -182,7 +188,7 @@ def outputs_of(
     Raises `MeasureError` where it is not known which output is meant, or which axis.
     """
     key = None if isinstance(raw, Tensor) and output is None else _chosen(raw, output)
-    if key is not None and not isinstance(raw := _part(raw, key), Tensor):
+    if key is not None and not isinstance(raw := _named(raw)[key], Tensor):
         raise MeasureError(f"the output {key!r} is {type(raw).__name__}, not a tensor")
     if raw.is_complex():
         raise MeasureError(f"outputs are {raw.dtype}; return their real and imaginary parts")
@@ -235,7 +241,7 @@ def adapted(model: nn.Module, layout: Layout | None, outputs: Outputs) -> nn.Mod
 
 def _chosen(raw: Any, output: str | int | None) -> str | int:
     """Which of several outputs is meant."""
-    known = _names(raw)
+    known = [*_named(raw)]
     if output is not None:
         if output not in known:
             there = ", ".join(map(repr, known)) or "nothing else"
@@ -249,17 +255,14 @@ def _chosen(raw: Any, output: str | int | None) -> str | int:
     raise MeasureError(f"the network returns a {kind}; say with output= which is meant: {there}")
 
 
-def _names(raw: Any) -> list[str | int]:
+def _named(raw: Any) -> dict[str | int, Any]:
+    """Several outputs by their keys, attributes or places."""
     if isinstance(raw, Tensor):
-        return []
-    if isinstance(raw, Mapping):
-        return [key for key, value in raw.items() if isinstance(value, Tensor)]
+        return {}
     if isinstance(raw, Sequence) and not isinstance(raw, str):
-        return [*getattr(raw, "_fields", ()), *range(len(raw))]
-    return [key for key, value in vars(raw).items() if isinstance(value, Tensor)]
-
-
-def _part(raw: Any, key: str | int) -> Any:
-    if isinstance(raw, Mapping) or isinstance(key, int):
-        return raw[key]
-    return getattr(raw, key)
+        return {
+            **{name: getattr(raw, name) for name in getattr(raw, "_fields", ())},
+            **dict(enumerate(raw)),
+        }
+    parts = raw if isinstance(raw, Mapping) else vars(raw)
+    return {key: value for key, value in parts.items() if isinstance(value, Tensor)}

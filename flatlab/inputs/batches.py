@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from flatlab.core.errors import MeasureError
-from flatlab.inputs.adapted import ATTENTION, Structure, by_name
+from flatlab.inputs.adapted import ATTENTION, Structure, by_name, in_form
 
 TARGETS = ("labels", "label", "targets", "target", "y")
 """Keys and attributes of a batch under which targets lie."""
@@ -89,8 +90,7 @@ def _gathered(
         raise MeasureError("some batches have targets and others have none")
     joined = _joined(structures)
     _check_lengths(joined)
-    whole = None if lacking else _joined(of_batches)[:limit]  # type: ignore[index]
-    return of_samples(joined, slice(limit)), whole  # type: ignore[return-value]
+    return of_samples(joined, slice(limit)), None if lacking else _joined(of_batches)[:limit]
 
 
 def _of_one_length(
@@ -106,8 +106,7 @@ def _of_one_length(
     def padded(part: Tensor, length: int, value: int) -> Tensor:
         if part.ndim < 2 or part.shape[1] != length:
             return part
-        shape = (len(part), longest - length, *part.shape[2:])
-        return torch.cat([part, part.new_full(shape, value)], 1)
+        return pad(part, (0, 0) * (part.ndim - 2) + (0, longest - length), value=value)
 
     result: list[tuple[Structure, Tensor | None]] = []
     for (inputs, targets), length in zip(parts, lengths, strict=True):
@@ -165,16 +164,15 @@ def _one_tensor(targets: Any, count: int) -> Tensor | None:
     return tensor_of(targets, "targets")
 
 
-def _joined(structures: Sequence[Structure]) -> Structure:
-    first = structures[0]
+def _joined(structures: Sequence[Structure]) -> Any:
+    batches = [by_name(each) for each in structures]
     try:
-        if isinstance(first, Tensor):
-            return torch.cat(list(structures))  # type: ignore[arg-type]
-        if isinstance(first, dict):
-            return {key: torch.cat([part[key] for part in structures]) for key in first}  # type: ignore[call-overload,index]
-        return tuple(torch.cat(parts) for parts in zip(*structures, strict=True))
+        if len({*map(len, batches)}) > 1:
+            raise ValueError("they have different numbers of inputs")
+        whole = {name: torch.cat([each[name] for each in batches]) for name in batches[0]}
     except (RuntimeError, TypeError, KeyError, ValueError) as error:
         raise MeasureError(f"batches do not fit together: {str(error).splitlines()[0]}") from None
+    return in_form(structures[0], whole)
 
 
 def tensors_of(parts: Structure) -> list[Tensor]:
@@ -184,10 +182,8 @@ def tensors_of(parts: Structure) -> list[Tensor]:
 
 def of_each(function: Callable[[Tensor], Tensor], inputs: Structure) -> Structure:
     """What a function returns for each input, under the same name or at the same place."""
-    found = {name: function(part) for name, part in by_name(inputs).items()}
-    if isinstance(inputs, dict):
-        return found
-    return tuple(found.values()) if isinstance(inputs, tuple) else found[0]
+    found: Structure = in_form(inputs, {n: function(part) for n, part in by_name(inputs).items()})
+    return found
 
 
 def of_samples(inputs: Structure, which: slice | Tensor) -> Structure:

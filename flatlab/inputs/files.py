@@ -1,12 +1,13 @@
 """Samples for networks that were trained elsewhere: from files, folders and functions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from flatlab.core.registry import keys_of
 from flatlab.core.store import load_dataset
@@ -16,7 +17,7 @@ from flatlab.data._dataset import DataError, load
 from flatlab.data._folders import ARCHIVES
 from flatlab.data._pictures import pictures
 from flatlab.data._tensors import _moments, prepare
-from flatlab.inputs.adapted import by_name
+from flatlab.inputs.adapted import by_name, in_form
 from flatlab.inputs.batches import collected, tensor_of
 from flatlab.measuring.quantity import SampleSet
 
@@ -75,14 +76,10 @@ def _from_function(name: str, study: str) -> dict[str, Any]:
     arrays = all(isinstance(part, Tensor | np.ndarray) for part in several)
     if isinstance(result, Mapping) or (arrays and len(several) in (2, 4)):
         return parts_of(named_arrays(result), name)
-    if len(several) > 2 or not all(hasattr(part, "__iter__") or _indexed(part) for part in several):
+    if len(several) > 2 or not all(isinstance(part, Iterable | Dataset) for part in several):
         raise DataError(f"--data {name} returned {type(result).__name__}; it must return {FORMS}")
     loaders = zip(("train", "test"), several, strict=False)
     return {part: collected(loader, None, None) for part, loader in loaders}
-
-
-def _indexed(part: Any) -> bool:
-    return hasattr(part, "__getitem__") and hasattr(part, "__len__")
 
 
 def _scaled(there: Mapping[str, Any], where: str, scaling: str) -> tuple[dict[str, SampleSet], str]:
@@ -99,9 +96,8 @@ def _scaled(there: Mapping[str, Any], where: str, scaling: str) -> tuple[dict[st
     found = {}
     for part, (inputs, targets) in there.items():
         seen = {name: _seen(x, name, moments.get(name)) for name, x in by_name(inputs).items()}
-        whole = seen if isinstance(inputs, dict) else tuple(seen.values())
         y = None if targets is None else tensor_of(targets, f"{where}: {part}: targets")
-        found[part] = SampleSet(whole if isinstance(inputs, dict | tuple) else whole[0], y)
+        found[part] = SampleSet(in_form(inputs, seen), y)
     return found, scaling if moments else ""
 
 

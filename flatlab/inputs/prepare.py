@@ -349,12 +349,9 @@ def _at_positions(
 
     A position counts if it is neither padding nor without a target.
     """
-    labels, values = None, None
+    values, labels = None, None
     if targets is not None:
-        values = _of_positions(targets, outputs, ignore_index, weight)
-        if not targets.is_floating_point():
-            labels = targets.long().flatten(1)
-            labels = labels.masked_fill(labels == ignore_index, -1)
+        values, labels = _of_positions(targets, outputs, ignore_index, weight)
     attended = _attended(inputs, torch.Size(outputs.shape).numel() // outputs.classes)
     padded = attended is not None and not bool(attended.bool().all())
     kept = _kept(x, values, outputs, attended if padded else None)
@@ -407,10 +404,12 @@ def _kept(x: Tensor, targets: Tensor | None, outputs: Outputs, attended: Tensor 
     return kept & attended.bool()
 
 
-def _of_positions(targets: Tensor, outputs: Outputs, ignore_index: int, weight: Tensor) -> Tensor:
-    """Targets (samples, positions * classes), the classes of a position side by side.
+def _of_positions(
+    targets: Tensor, outputs: Outputs, ignore_index: int, weight: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """Targets (samples, positions * classes), the classes of a position side by side; and labels.
 
-    They are NaN where the label is `ignore_index`.
+    They are NaN, and the labels (samples, positions) -1, where the label is `ignore_index`.
     """
     classes = outputs.classes
     if targets.ndim < 2:
@@ -420,20 +419,20 @@ def _of_positions(targets: Tensor, outputs: Outputs, ignore_index: int, weight: 
         )
     if targets.is_floating_point():
         maps = tuple(targets.shape[1:]) == outputs.shape
-        return (outputs.flat(targets) if maps else targets.flatten(1)).to(weight)
+        return (outputs.flat(targets) if maps else targets.flatten(1)).to(weight), None
     labels = targets.long().flatten(1)
     ignored = labels == ignore_index
     if bool(ignored.all()):
         raise MeasureError(f"all labels are {ignore_index}, the class that is left out")
-    known = labels[~ignored]
-    if int(known.min()) < 0 or int(known.max()) >= classes:
-        worst = int(known.min()) if int(known.min()) < 0 else int(known.max())
+    low, high = map(int, labels[~ignored].aminmax())
+    if low < 0 or high >= classes:
         raise MeasureError(
-            f"label {worst} is out of range: there are {classes} outputs for each position "
-            f"(labels 0 to {classes - 1})"
+            f"label {low if low < 0 else high} is out of range: there are {classes} outputs for "
+            f"each position (labels 0 to {classes - 1})"
         )
     wanted = one_hot(labels.masked_fill(ignored, 0), classes).to(weight)
-    return wanted.masked_fill(ignored[..., None], torch.nan).flatten(1)
+    wanted = wanted.masked_fill(ignored[..., None], torch.nan).flatten(1)
+    return wanted, labels.masked_fill(ignored, -1)
 
 
 @contextmanager

@@ -55,10 +55,7 @@ class Claim:
 
     def judge(self, tables: ResultTables) -> Verdict:
         """The verdict; `not run` if something that the claim is about was not computed."""
-        return self._at(self.threshold, tables)
-
-    def _at(self, threshold: float | None, tables: ResultTables) -> Verdict:
-        arguments = () if threshold is None else (threshold,)
+        arguments = () if self.threshold is None else (self.threshold,)
         verdict = unless_missing(lambda: self.predicate(tables, *arguments), not_run)
         fidelity = tables.fidelity
         if not fidelity or fidelity in self.admits:
@@ -85,7 +82,8 @@ class Claim:
             "reason": verdict.reason,
             "p": verdict.p,
             "thresholds": [
-                {"threshold": other, "verdict": self._at(other, tables).outcome} for other in others
+                {"threshold": n, "verdict": replace(self, threshold=n).judge(tables).outcome}
+                for n in others
             ],
             "evidence": cast("list[EvidenceEntry]", verdict.evidence),
         }

@@ -16,6 +16,7 @@ from flatlab.core.store import TrainedPack, as_strings
 from flatlab.data._tensors import Splits, prepare
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.derivatives.jacobians.norms import Norms
+from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.losses._base import loss_of
 from flatlab.measuring.dataset import stacked, without_samples
 from flatlab.measuring.preflight import Known, measure_family, notes_of_many
@@ -114,15 +115,19 @@ class GridMeasurer:
         checkpoints = sorted(steps)[-1:] if last else sorted(steps)
         size = {"run": len(states), "checkpoint": len(checkpoints)}
         results: dict[str, dict[tuple[int, ...], Measured]] = {name: {} for name in families}
-        # The derivatives of an architecture are checked once: other weights and sample sets go
+        # An architecture, and its derivatives, are checked once: other weights and sample sets go
         # through the same operations.
         known: Known = {}
+        covered: dict[str, Findings] = {}
         loss = loss_of(self.settings["loss"])
         progress = Progress(len(states) * len(checkpoints), "networks", lambda: "")
         for done, (run, number) in enumerate(np.ndindex(*size.values())):
             if number == 0:  # of another run, nothing that a family remembers holds
                 options, initial = self.settings["options"], states[run].get(0)
-                how = {n: settings_of(n, options[n], loss, initial=initial) for n in families}
+                how = {
+                    n: settings_of(n, options[n], loss, initial=initial, found=covered)
+                    for n in families
+                }
             if (state := states[run].get(checkpoints[number])) is not None:
                 self.model.load_state_dict(state)
                 for name in families:
@@ -158,7 +163,6 @@ class GridMeasurer:
                 of_set = replace(
                     how,
                     norms=norms,
-                    found={},
                     memory=how.memory.setdefault(key, {}),
                     split=SampleSet.of(split),
                     held_out=SampleSet.of(self.splits.test) if training else None,

@@ -67,7 +67,7 @@ def measure_family(
         with recomposed(report.operations):
             result: Measured = family.measure(model, samples, how)
             seen = result.finite or _outputs_finite(model, samples.inputs, mode, how)
-            result.finite = seen and all(map(is_finite, model.parameters()))
+            result.finite = seen and is_finite(*model.parameters())
     except Exception as error:  # of whatever a network, or a loss, does
         known_of = isinstance(error, MeasureError | MemoryError) or is_device_failure(error)
         if known_of or is_out_of_memory(error):

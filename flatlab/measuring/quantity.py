@@ -159,8 +159,8 @@ class Settings:
         may save time, but must not be needed.
     budget: bytes that derivatives may take; None: fixed block sizes, the same on every machine.
     norms: cache of weight norms, which all sample sets of one network share.
-    found: what rules cover in the network, once it has been asked; all families on the same network
-        and samples share it.
+    found: what rules cover in the network, once it has been asked; all families on it share it,
+        and in an experiment all weights and sample sets of a pack.
     difference_step: of what stands in for second backward passes where these are wrong, as
         `check_derivatives` has found; None: they are right.
     split: all samples of the split that those measured are drawn from, in an experiment.
@@ -181,12 +181,24 @@ class Settings:
     split: SampleSet | None = None
     held_out: SampleSet | None = None
 
-    def findings(self, model: nn.Module, inputs: Tensor) -> Findings:
-        """What rules cover; `MeasureError` for a network or samples that cannot be measured."""
+    def findings(self, model: nn.Module, inputs: Tensor, checked: bool = False) -> Findings:
+        """What rules cover; `MeasureError` for a network or samples that cannot be measured.
+
+        checked: without what differs from plain autograd, if `keep` has been told of it.
+        """
+        if checked and "checked" in self.found:
+            return self.found["checked"]
         if "network" not in self.found:
             check_samples(model, inputs)
-            self.found["network"] = probe(model, inputs)
+            if not (found := probe(model, inputs)).finite:  # other weights may be
+                return found
+            self.found["network"] = found
         return self.found["network"]
+
+    def keep(self, findings: Findings) -> None:
+        """Let families, and later weights of the same network, know what was compared."""
+        if findings.checked:
+            self.found["checked"] = findings
 
     def loss_named(self, name: str | None) -> Loss:
         """The loss that an option names, for the outputs of this network; None: `loss`."""

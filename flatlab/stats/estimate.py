@@ -26,19 +26,19 @@ Array = NDArray[np.float64]
 Strata = NDArray[np.int64]
 
 
-def strata_of(labels: ArrayLike) -> Strata:
+def strata_of(labels: ArrayLike, fewest: int = 2) -> Strata:
     """Strata by number, from a label per unit: (units).
 
-    Labels that only one unit has form a stratum together, since the variance in a stratum of one is
-    not known; a single such unit joins the smallest other stratum.
+    Labels that fewer units have form a stratum together, since the variance in a stratum of one is
+    not known; if these units are too few as well, they join the smallest other stratum.
     """
     _, strata, sizes = np.unique(np.asarray(labels), return_inverse=True, return_counts=True)
-    single = sizes[strata] == 1
-    if single.sum() == 1 and len(sizes) > 1:
-        sizes = np.where(sizes == 1, sizes.max() + 1, sizes)
-        strata = np.where(single, sizes.argmin(), strata)
-    elif single.any():
-        strata = np.where(single, len(sizes), strata)
+    few = sizes[strata] < fewest
+    if few.sum() < fewest and not few.all():
+        sizes = np.where(sizes < fewest, sizes.max() + 1, sizes)
+        strata = np.where(few, sizes.argmin(), strata)
+    else:
+        strata = np.where(few, len(sizes), strata)
     return strata.astype(np.int64).reshape(-1)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flatlab.stats.estimate import Array, Estimate, Strata, fisher, limits, strata_of, undefined
+from flatlab.stats.estimate import Array, Estimate, fisher, limits, strata_of, undefined
 from flatlab.stats.verdict import LEVEL, TAIL
 
 FEWEST_INSIDE = 3
@@ -36,9 +36,7 @@ Pairs = NDArray[np.bool_]
 def pairs_of(same: ArrayLike, different: ArrayLike | None = None) -> Pairs:
     """Pairs of networks that share a label and, if given, differ in another: (networks) each."""
     labels = np.asarray(same)
-    if different is None:
-        return (labels[:, None] == labels) & ~np.eye(len(labels), dtype=bool)
-    levels = np.asarray(different)
+    levels = np.arange(len(labels)) if different is None else np.asarray(different)
     return (labels[:, None] == labels) & (levels[:, None] != levels)
 
 
@@ -69,7 +67,7 @@ class Ranks:
         known = (self.finite[:, :, None] & self.finite[:, None, :] & chosen).astype(float)
         signs = _signs(values[:, :, None], values[:, None, :]) * known
         inside = not (chosen & ~pairs_of(labels)).any()
-        self.strata = _strata(labels, FEWEST_INSIDE if inside else 2)
+        self.strata = strata_of(labels, FEWEST_INSIDE if inside else 2)
         self._agree, self._count = map(_products, (signs, known))  # (networks, q, q) each
 
     @functools.cached_property
@@ -197,15 +195,6 @@ def simultaneous(intervals: int) -> float:
     Exact for independent estimates, and conservative for normal ones of whatever correlation.
     """
     return float(-np.expm1(np.log(LEVEL) / intervals) / 2)
-
-
-def _strata(settings: ArrayLike, fewest: int) -> Strata:
-    """Strata by number, as in `strata_of`; settings with fewer networks form one together."""
-    _, strata, sizes = np.unique(np.asarray(settings), return_inverse=True, return_counts=True)
-    few = sizes[strata] < fewest
-    if few.any() and few.sum() < fewest and not few.all():
-        strata = np.where(few, np.where(sizes < fewest, sizes.max() + 1, sizes).argmin(), strata)
-    return strata_of(np.where(few & (few.sum() >= fewest), len(sizes), strata))
 
 
 def _signs(a: Array, b: Array) -> Array:

@@ -88,6 +88,17 @@ def since(curves: Curves, iteration: int, name: str, relative: bool = False) -> 
     return curves.over_runs(label, of_runs)
 
 
+def until_interpolation(curves: Curves, name: str) -> Estimate:
+    """A quantity at the beginning of I less the same at iteration 0."""
+
+    def of_runs() -> Array:
+        values, (runs, begins) = curves.values(name), curves.interpolating()
+        change = values[np.arange(len(values)), begins] - curves.from_the_start(values)
+        return curves.enough(change[runs], name)
+
+    return curves.over_runs(f"{name} at the start of I - at 0", of_runs)
+
+
 def difference_of_ends(a: Curves, b: Curves, name: str) -> Estimate:
     """Q(b) - Q(a), where Q is the mean over seeds at the end of training."""
     label = f"Q({name}; {in_words(b.selection)}) - Q({name}; {in_words(a.selection)}); {a.key}"

@@ -311,7 +311,7 @@ VGG_RATES.each(
     "dimension at the start of I < at iteration 0, in each line",
     "Sec. 4.4",
     "the local dimensionality of the representation decreases as the loss decreases to near 0",
-)(lambda line: line.since_the_start(DIMENSION) < 0)
+)(lambda line: curves.until_interpolation(line, DIMENSION) < 0)
 
 
 @VGG_RATES.each(

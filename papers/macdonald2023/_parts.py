@@ -2,8 +2,6 @@
 
 import xarray as xr
 
-from flatlab.lab.tables.selection import hyperparameters
-
 
 def until_unsmoothed_stop(table: xr.Dataset) -> xr.Dataset:
     """The table with the values of each run up to the step at which its reference took its last.
@@ -11,7 +9,7 @@ def until_unsmoothed_stop(table: xr.Dataset) -> xr.Dataset:
     The reference of a run has unsmoothed labels, and the same seed and other hyper-parameters. What
     is behind that step, or has no reference, is missing.
     """
-    others = [name for name in hyperparameters(table) if name != "label_smoothing"]
+    others = [name for name in table.attrs["hyperparameters"] if name != "label_smoothing"]
     runs = list(zip(*(table[name].values for name in (*others, "seed")), strict=True))
     known = zip(runs, table["label_smoothing"].values, table["steps"].values, strict=True)
     steps = {run: float(step) for run, smoothing, step in known if smoothing == 0}

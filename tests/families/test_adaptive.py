@@ -8,8 +8,8 @@ from torch import nn
 import flatlab
 from flatlab.derivatives.estimates.random_perturbations import loss_changes, random_gauss_newton
 from flatlab.families.adaptive import QUANTITIES, _of_sharpness
+from tests.networks.small_networks import small
 from tests.networks.whole import by_vector
-from tests.refusals import refused
 
 RAW = {"outputs": "network"}
 
@@ -160,36 +160,18 @@ def test_every_error_above_the_allowed_share_is_flagged(mlp, normal):
         assert float(report.dropped) == flag
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"rhoo": 0.1}, "adaptive, half-mse: unknown key 'rhoo'; did you mean 'rho'"),
-        ({"rho": -1.0}, ["rho: ", "found -1.0"]),
-        ({"outputs": "softmax"}, "outputs: unknown value 'softmax'"),
-    ],
-)
-def test_unknown_options_are_named(mlp, normal, options, message):
-    refused(message, measured, mlp((4, 3)), normal(3, 4), normal(3, 3), **options)
-
-
 def test_every_quantity_is_computed_and_no_other(mlp, normal):
     report = measured(mlp((4, 3)), normal(3, 4), normal(3, 3), draws=2)
     assert set(report) == set(QUANTITIES)
 
 
-def test_a_transformer_of_timm_as_it_is(normal):
-    import timm
-
-    torch.manual_seed(0)
-    size = {"img_size": 16, "patch_size": 8, "embed_dim": 24, "depth": 2, "num_heads": 3}
-    model = timm.create_model("vit_tiny_patch16_224", num_classes=5, **size).double().eval()
-    for p in model.parameters():
-        p.data += 0.05 * torch.randn_like(p)
-    inputs = normal(3, 3, 16, 16)
+def test_a_transformer_of_timm_as_it_is():
+    model, inputs, labels = small("timm")
+    inputs, labels = inputs[:3], labels[:3]
     how = {"draws": 2, "tolerance": 1e-6, "trace": "exact"}
-    report = measured(model, inputs, torch.tensor([0, 1, 2]), **how)
+    report = measured(model, inputs, labels, **how)
     whole = nn.Sequential(model, nn.Sigmoid())
-    rows = [torch.autograd.functional.jacobian(whole, x[None]).view(5, -1) for x in inputs]
+    rows = [torch.autograd.functional.jacobian(whole, x[None]).flatten(2)[0] for x in inputs]
     exact = torch.linalg.svdvals(torch.stack(rows))[:, 0].numpy()
     assert report.mls_per_sample.values == pytest.approx(exact, rel=1e-5)
     plain, _ = random_gauss_newton(whole, inputs, 200)

@@ -51,6 +51,12 @@ def normalized(model, inputs, layer):
     return model
 
 
+def traces(model, function):
+    """Of the Hessian in each parameter, by name."""
+    sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
+    return {n: np.trace(hessian(model, n, function).reshape(k, k)) for n, k in sizes.items()}
+
+
 @pytest.mark.first(6)
 @pytest.mark.parametrize(("name", "loss"), DIAGONAL)
 def test_layers_and_all_parameters_have_what_their_hessian_says(name, loss):
@@ -60,15 +66,11 @@ def test_layers_and_all_parameters_have_what_their_hessian_says(name, loss):
     parts = ["exact", "maximal"] + ["traces"] * (name != "timm")  # which is large
     found = measured(model, inputs, targets, loss, flatness=parts)
     single = measured(model, inputs, targets, loss, flatness=parts, dtype="float32")
-    function, total = networks.total_loss(model, inputs, targets, loss), 0.0
-    for key, parameter in model.named_parameters() if "traces" in parts else ():
-        trace = np.trace(hessian(model, key, function).reshape(parameter.numel(), -1))
-        layer, _, kind = key.rpartition(".")
-        if kind == "weight" and layer in found.layer:
-            own = found.hessian_trace_per_layer.sel(layer=layer)
-            assert own == pytest.approx(trace, rel=EXACT), key
-        total += trace
     if "traces" in parts:
+        expected = traces(model, networks.total_loss(model, inputs, targets, loss))
+        for layer, own in zip(found.layer.values, found.hessian_trace_per_layer, strict=True):
+            assert own == pytest.approx(expected[f"{layer}.weight"], rel=EXACT), layer
+        total = sum(expected.values())
         assert found.hessian_trace == pytest.approx(total, rel=EXACT)
         assert single.hessian_trace == pytest.approx(total, rel=SINGLE)
         assert found.hessian_trace_error == found.attrs["hessian_probes"] == 0
@@ -248,16 +250,14 @@ def test_what_follows_a_layer_may_be_anything(form, loss):
     labels = torch.arange(9) % 3
     parts = ["exact", "maximal", "traces"]
     found = flatlab.measure(model, x, labels, families=["flatness"], loss=loss, flatness=parts)
-    function, total = networks.total_loss(model, x, targets_for(loss, labels), loss), 0.0
-    for key, parameter in model.named_parameters():
-        blocks = hessian(model, key, function)
-        total += np.trace(blocks.reshape(parameter.numel(), -1))
-        layer, _, kind = key.rpartition(".")
-        if kind == "weight" and layer in found.layer:
-            names = ("kappa_trace", "kappa_max", "hessian_trace_per_layer")
-            own = [found[name].sel(layer=layer).item() for name in names]
-            expected = flatness(parameter.detach().numpy(), blocks)
-            assert own == pytest.approx(expected, rel=EXACT, abs=1e-14), layer
+    function = networks.total_loss(model, x, targets_for(loss, labels), loss)
+    for layer in found.layer.values:
+        weight = model.get_submodule(layer).weight.detach().numpy()
+        expected = flatness(weight, hessian(model, f"{layer}.weight", function))
+        names = ("kappa_trace", "kappa_max", "hessian_trace_per_layer")
+        own = [found[name].sel(layer=layer).item() for name in names]
+        assert own == pytest.approx(expected, rel=EXACT, abs=1e-14), layer
+    total = sum(traces(model, function).values())
     assert found.hessian_trace.item() == pytest.approx(total, rel=EXACT)
 
 

@@ -20,12 +20,11 @@ from flatlab.measuring.networks import _row
 from flatlab.networks import build, seeded
 
 
-def printed(code, **environment):
+def printed(code, *arguments, **environment):
     """What a new process prints."""
     known = {key: value for key, value in os.environ.items() if key != "CUBLAS_WORKSPACE_CONFIG"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={**known, **environment}
-    )
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env={**known, **environment})
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -100,10 +99,8 @@ CHANGES = {
 @pytest.mark.more
 def test_training_and_measuring_have_the_precision_they_ask_for_and_leave_flags_alone():
     """Each in a process of its own: a use of the new flags cannot be taken back."""
-    command = [sys.executable, "-c", PRECISION, json.dumps(CHANGES)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [f"{name} 0" for name in CHANGES], done.stderr
+    found = printed(PRECISION, json.dumps(CHANGES)).splitlines()
+    assert found == [f"{name} 0" for name in CHANGES]
 
 
 @pytest.mark.parametrize("outside", [(False, True), (True, False)])

@@ -6,15 +6,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import flatlab
 from flatlab.derivatives.second_order.lanczos import RESIDUAL
 from flatlab.families import jacobian
-from flatlab.families.jacobian import softmax_norms
 from flatlab.losses import loss_of
 from tests.networks import small_networks as networks
 from tests.networks.small_networks import LINEAR, LOSSES, small, targets_for
+from tests.networks.whole import hessian_of
 from tests.refusals import refused
 
 # torch warns of itself when it first differentiates forward, which torch.func.jacfwd does
@@ -24,9 +23,10 @@ WIDTHS = (4, 6, 5, 3)
 
 
 def norms_of(function, inputs):
-    """The spectral norm of each sample's Jacobian."""
-    jacobians = [torch.func.jacrev(lambda x: function(x[None])[0])(x) for x in inputs]
-    return torch.stack([torch.linalg.matrix_norm(j.detach().flatten(1), 2) for j in jacobians])
+    """The spectral norm of each sample's Jacobian, one backward pass for each output."""
+    x = inputs.clone().requires_grad_()
+    rows = [torch.autograd.grad(f.sum(), x, retain_graph=True)[0] for f in function(x).unbind(1)]
+    return torch.linalg.matrix_norm(torch.stack(rows, 1).flatten(2), 2)
 
 
 @pytest.mark.parametrize("name", ["mlp-relu", "lenet", "vgg"])
@@ -41,14 +41,6 @@ def test_features_are_the_inputs_of_each_layer_as_matrices(name):
     largest = [torch.linalg.matrix_norm(m.flatten(1), 2).item() for m in seen.values()]
     np.testing.assert_allclose(found.feature_norm, largest, rtol=1e-10)
     assert list(found.layer.values) == list(seen)
-
-
-def test_even_odds_of_two_classes_attain_half_the_norm(normal):
-    """P = (1/2)(I - 11^T/2) at p = (1/2, 1/2): its norm is 1/2, along (1, -1)."""
-    weight = normal(3)
-    gram = torch.stack([weight, -weight]) @ torch.stack([weight, -weight]).T
-    norm = softmax_norms(torch.zeros(1, 2), gram[None]).item()
-    assert norm == pytest.approx(0.5 * torch.linalg.matrix_norm(gram, 2).sqrt().item())
 
 
 @settings(max_examples=15, deadline=None)
@@ -194,38 +186,21 @@ def test_sample_by_sample_the_norms_are_the_same(name, monkeypatch):
 EXACT, SINGLE = 1e-9, 1e-4
 
 
-def jacobians(model, inputs):
-    """Of each sample: (samples, outputs, inputs), one backward pass each."""
-    x = inputs.clone().requires_grad_()
-    rows = [torch.autograd.grad(f.sum(), x, retain_graph=True)[0] for f in model(x).unbind(1)]
-    return torch.stack(rows, 1).flatten(2)
-
-
-def largest(matrices):
-    return torch.linalg.matrix_norm(matrices, 2).max().item()
-
-
 @pytest.mark.parametrize("name", LINEAR)
 def test_norms_are_those_of_whole_jacobians(name):
     model, inputs, _ = small(name)
     found = flatlab.measure(model, inputs, families=["jacobian"])
     single = flatlab.measure(model, inputs, families=["jacobian"], dtype="float32")
-    whole = jacobians(model, inputs)
-    softmaxed = jacobians(torch.nn.Sequential(model, torch.nn.Softmax(1)), inputs)
-    of_samples = torch.linalg.matrix_norm(softmaxed, 2).numpy()
-    np.testing.assert_allclose(found.softmax_jacobian_norm_per_sample, of_samples, rtol=EXACT)
+    softmaxed = norms_of(lambda x: model(x).softmax(1), inputs)
+    np.testing.assert_allclose(found.softmax_jacobian_norm_per_sample, softmaxed, rtol=EXACT)
     expected = {
-        "jacobian_norm": largest(whole),
-        "softmax_jacobian_norm": largest(softmaxed),
+        "jacobian_norm": norms_of(model, inputs).max().item(),
+        "softmax_jacobian_norm": softmaxed.max().item(),
         "output_norm": model(inputs).detach().norm().item(),
     }
     for key, value in expected.items():
         assert found[key].item() == pytest.approx(value, rel=EXACT), key
         assert single[key].item() == pytest.approx(value, rel=SINGLE), key
-
-
-def flat(gradients):
-    return torch.cat([gradient.flatten() for gradient in gradients])
 
 
 @pytest.mark.first(1)
@@ -234,12 +209,8 @@ def test_lambda_max_is_that_of_the_whole_hessian(name):
     """With other losses: derivatives/test_curvature.py, of perceptrons."""
     (model, inputs, labels), loss = small(name), "cross-entropy"
     targets, chosen = targets_for(loss, labels), loss_of(LOSSES[loss])
-    theta = [p for p in model.parameters() if p.requires_grad]
-    with sdpa_kernel(SDPBackend.MATH):
-        total = chosen.of_batch(chosen.values(model(inputs), targets))
-        slope = flat(torch.autograd.grad(total, theta, create_graph=True))
-        rows = [flat(torch.autograd.grad(each, theta, retain_graph=True)) for each in slope]
-    expected = np.linalg.eigvalsh(torch.stack(rows).numpy())[-1]
+    whole = hessian_of(model, lambda f: chosen.of_batch(chosen.values(f, targets)), inputs)
+    expected = np.linalg.eigvalsh(whole)[-1]
     found = flatlab.measure(model, inputs, targets, families=["hessian"], **LOSSES[loss])
     assert found.hessian_lambda_max.item() == pytest.approx(expected, rel=RESIDUAL)
 
@@ -254,7 +225,7 @@ def test_fused_attention_is_differentiated_twice():
 
     def slope():
         total = torch.nn.functional.cross_entropy(model(inputs), labels)
-        return flat(torch.autograd.grad(total, theta))
+        return torch.cat([each.flatten() for each in torch.autograd.grad(total, theta)])
 
     with torch.no_grad():
         start = torch.nn.utils.parameters_to_vector(theta)

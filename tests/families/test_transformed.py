@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from torch.nn.utils import parameters_to_vector
 
 from flatlab.api.measure import measure
 from flatlab.core.registry import experiment_files
-from flatlab.core.schema import PlanError, convert
 from flatlab.data import load
 from flatlab.data._tensors import prepare
 from flatlab.lab import plan
-from flatlab.lab.kinds._sections import Measure
 from flatlab.lab.plan.fingerprint import closure
 from flatlab.lab.tables.runs import of_grid
 from flatlab.lab.tables.selection import end_of_training
@@ -172,37 +169,6 @@ def test_only_jobs_that_transform_depend_on_it(grids):
         assert (before.settings == after.settings, before.code == after.code) == (not again,) * 2
     assert "flatlab.networks._transformations" not in closure("flatlab.measuring.grid")
     assert "flatlab.networks._transformations" in closure("flatlab.measuring.transformed")
-
-
-def test_each_kind_changes_the_weights():
-    layers = [torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.ReLU()]
-    net = torch.nn.Sequential(*layers, torch.nn.Linear(3, 2))
-    for kind in _transformations.KINDS:
-        both = net.eval(), _transformations.transformed(net, kind)
-        assert not torch.equal(*(parameters_to_vector(each.parameters()) for each in both))
-
-
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        ({"families": ["accuracy"]}, "accuracy is of the outputs alone"),
-        ({"families": ["hessian"]}, "hessian is not among the families measured"),
-        ({"kinds": ["neuron"]}, "did you mean 'neurons'"),
-        ({"kinds": []}, "transformations"),
-    ],
-)
-def test_a_wrong_declaration_is_one_sentence(wrong, sentence):
-    chosen = {"kinds": ["neurons"], "families": ["geometry"], **wrong}
-    content = {
-        "families": ["accuracy+geometry"],
-        "samples": {"train": {"split": "train", "size": 5, "seed": 0}},
-        "precision": "float64",
-        "diverged_below": None,
-        "transformations": chosen,
-    }
-    with pytest.raises(PlanError, match=sentence) as error:
-        convert(content, Measure, "measure.")
-    assert "\n" not in str(error.value)
 
 
 def test_of_a_pack_the_first_runs_alone_may_be_measured_again(results, tmp_path):

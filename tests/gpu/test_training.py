@@ -198,8 +198,7 @@ def test_a_command_that_is_stopped_goes_on_where_it_was(real, tmp_path):
     def results(name, *before):
         folder = tmp_path / name
         folder.mkdir()
-        for part in ("config.yaml",):
-            (folder / part).symlink_to(os.path.abspath(part))
+        (folder / "config.yaml").symlink_to(os.path.abspath("config.yaml"))
         for start in (*before, ["-m", "flatlab"]):
             ended = subprocess.run([sys.executable, *start, *run], cwd=folder, env=here)
             assert bool(ended.returncode) == (start in before)

@@ -119,34 +119,29 @@ def draw_any(draw_network, draw_convolutional, draw_sequential):
     return draw
 
 
-def drawn_by(draw):
-    """Sixty networks as hypothesis draws them, or as many as its profile says."""
-    networks = []
-    count = min(60, settings.default.max_examples)
+def drawn_by(name):
+    """A fixture: sixty networks as hypothesis draws them, or as many as its profile says."""
 
-    @settings(max_examples=count, deadline=None, derandomize=True, database=None)
-    @given(data=st.data())
-    def collect(data):
-        networks.append(draw(data))
+    @pytest.fixture(scope="session")
+    def drawn(request):
+        draw, networks = request.getfixturevalue(name), []
+        count = min(60, settings.default.max_examples)
 
-    collect()
-    return networks
+        @settings(max_examples=count, deadline=None, derandomize=True, database=None)
+        @given(data=st.data())
+        def collect(data):
+            networks.append(draw(data))
 
+        collect()
+        return networks
 
-@pytest.fixture(scope="session")
-def linear_networks(draw_network):
-    """Networks of linear layers, drawn and measured once for all laws."""
-    return drawn_by(draw_network)
-
-
-@pytest.fixture(scope="session")
-def convolutional_networks(draw_convolutional):
-    return drawn_by(draw_convolutional)
+    return drawn
 
 
-@pytest.fixture(scope="session")
-def sequential_networks(draw_sequential):
-    return drawn_by(draw_sequential)
+linear_networks = drawn_by("draw_network")
+convolutional_networks = drawn_by("draw_convolutional")
+sequential_networks = drawn_by("draw_sequential")
+"""Drawn and measured once for all laws."""
 
 
 @pytest.fixture(scope="session")

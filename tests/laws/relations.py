@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,12 +14,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.derivatives.per_sample.engine import derivatives
 from tests.networks.measuring import quantities
 
 EXACT = 1e-10
+FACTORS = st.floats(0.1, 0.6) | st.floats(1.7, 10)
+"""Of rescalings, not near 1."""
 
 
 def law(examples=30, **drawn):
@@ -91,3 +95,39 @@ def is_one(ratios):
     """Where it is defined: 0 / 0 says nothing."""
     defined = ratios[~np.isnan(ratios)]
     assert defined == pytest.approx(np.ones_like(defined), rel=EXACT)
+
+
+def layers_of(model):
+    return [module for module in model if isinstance(module, nn.Linear | nn.Conv2d)]
+
+
+def multiply(layer, factor):
+    """Multiply what a layer returns by a number, or each neuron by its own."""
+    factors = torch.as_tensor(factor, dtype=layer.weight.dtype)
+    layer.weight.data *= factors.reshape(-1, *[1] * (layer.weight.ndim - 1))
+    if layer.bias is not None:
+        layer.bias.data *= factors
+
+
+def rescaled(model, first, last, factor):
+    """Layer `first` times `factor`, layer `last` divided by it, biases between accordingly."""
+    model = copy.deepcopy(model)
+    layers = layers_of(model)
+    multiply(layers[first], factor)
+    layers[last].weight.data /= factor
+    for layer in layers[first + 1 : last]:
+        if layer.bias is not None:
+            layer.bias.data *= factor
+    return model
+
+
+def scaled_neurons(data, model, *numbers):
+    """Each neuron of these linear layers times a factor of its own, its weights behind divided."""
+    model = copy.deepcopy(model)
+    layers = layers_of(model)
+    for number in numbers:
+        width = layers[number].out_features
+        drawn = data.draw(st.lists(FACTORS, min_size=width, max_size=width))
+        multiply(layers[number], drawn)
+        layers[number + 1].weight.data /= torch.tensor(drawn, dtype=torch.float64)
+    return model

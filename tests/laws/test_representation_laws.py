@@ -1,6 +1,7 @@
 """What must hold for the representations in every network, on random ones."""
 
 import copy
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,11 +12,10 @@ from torch import nn
 
 import flatlab
 from flatlab.families.representations import QUANTITIES
-from tests.laws.relations import EXACT, Network, in_order, law
+from tests.laws.relations import EXACT, FACTORS, Network, in_order, law, layers_of, rescaled
 from tests.networks.written import Written
 from tests.refusals import refused
 
-FACTORS = st.floats(0.1, 0.6) | st.floats(1.7, 10)
 OF_THE_FUNCTION_AND_SCALE = (
     *("normalized_feature_mls", "feature_dimension", "collapse_within"),
     *("linear_share", "linear_share_within", "head_share"),
@@ -36,7 +36,7 @@ def with_outputs_read(net):
     """A layer behind the outputs that reads them and changes nothing."""
     last = nn.Linear(net.outputs, net.outputs, bias=False).double()
     nn.init.eye_(last.weight)
-    return Network(nn.Sequential(*net.model, last), net.x, net.inputs, net.outputs, net.bias)
+    return replace(net, model=nn.Sequential(*net.model, last))
 
 
 @law()
@@ -62,15 +62,13 @@ def test_at_the_output_they_are_the_quantities_of_geometry(data, draw_any):
 def test_permuting_neurons_changes_nothing(data, draw_network):
     net = draw_network(data, hidden=(1, 3))
     other = copy.deepcopy(net.model)
-    linear = [module for module in other if isinstance(module, nn.Linear)]
-    for layer, following in pairwise(linear):
+    for layer, following in pairwise(layers_of(other)):
         order = torch.tensor(data.draw(st.permutations(range(layer.out_features))))
         layer.weight.data = layer.weight.data[order]
         if net.bias:
             layer.bias.data = layer.bias.data[order]
         following.weight.data = following.weight.data[:, order]
-    permuted = Network(other, net.x, net.inputs, net.outputs, net.bias)
-    before, after = measured(net), measured(permuted)
+    before, after = measured(net), measured(replace(net, model=other))
     assert {*before} == {*QUANTITIES}
     for name in before:
         assert same(before[name].values, after[name].values), name
@@ -80,19 +78,13 @@ def test_permuting_neurons_changes_nothing(data, draw_network):
 def test_rescaling_layers_changes_what_depends_on_the_scale(data, factor, draw_network):
     """And each bound over what it bounds; the norms of A^l follow the factor."""
     net = draw_network(data, activations=["relu"], hidden=(1, 3))
-    other = copy.deepcopy(net.model)
-    linear = [module for module in other if isinstance(module, nn.Linear)]
-    first, last = sorted(data.draw(st.permutations(range(len(linear))))[:2])
-    linear[first].weight.data *= factor
-    linear[last].weight.data /= factor
-    for layer in linear[first:last]:
-        if net.bias:
-            layer.bias.data *= factor
-    rescaled = Network(other, net.x, net.inputs, net.outputs, net.bias)
-    before, after = measured(net), measured(rescaled)
+    depth = len(layers_of(net.model))
+    first, last = sorted(data.draw(st.permutations(range(depth)))[:2])
+    other = replace(net, model=rescaled(net.model, first, last, factor))
+    before, after = measured(net), measured(other)
     for name in OF_THE_FUNCTION_AND_SCALE:
         assert same(before[name].values, after[name].values), name
-    between = (np.arange(len(linear)) > first) & (np.arange(len(linear)) <= last)
+    between = (np.arange(depth) > first) & (np.arange(depth) <= last)
     power = np.where(between, factor, 1.0)
     squares = before.feature_sensitivity * power**2
     assert after.feature_sensitivity.values == pytest.approx(squares.values, rel=EXACT)
@@ -147,8 +139,7 @@ def test_dimensions_and_norms_are_in_order(networks):
 @law()
 def test_both_shares_are_one_in_a_linear_network(data, draw_network):
     net = draw_network(data)
-    plain = nn.Sequential(*(m for m in net.model if isinstance(m, nn.Linear)))
-    found = measured(Network(plain, net.x, net.inputs, net.outputs, net.bias))
+    found = measured(replace(net, model=nn.Sequential(*layers_of(net.model))))
     for name in ("linear_share", "linear_share_within"):
         assert found[name].values == pytest.approx(np.ones(found.sizes["layer"])), name
 

@@ -2,7 +2,6 @@
 
 import copy
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,8 +12,9 @@ from torch.nn.functional import cross_entropy
 
 import flatlab
 from flatlab.families.sharpness import SMALLEST_RADII
-from tests.laws.relations import law
+from tests.laws.relations import FACTORS, law, layers_of, multiply, rescaled, scaled_neurons
 from tests.networks.whole import by_vector
+from tests.networks.written import Written
 
 SCALE_FREE = [name for name in SMALLEST_RADII if "standard" not in name]
 
@@ -112,21 +112,11 @@ def test_averages_contain_kinks_that_the_hessian_does_not():
     assert report.hessian_trace.item() == 0
 
 
-def rescaled(model, factor):
-    """The same function: a hidden layer is multiplied by a factor, the next weights divided."""
-    other = copy.deepcopy(model)
-    with torch.no_grad():
-        other[0].weight *= factor
-        other[0].bias *= factor
-        other[2].weight /= factor
-    return other
-
-
 @law(3, seed=st.integers(0, 10**6), factor=st.floats(0.05, 20))
 def test_rescaling_layers_changes_standard_sharpness_alone(case, seed, factor):
     model, x, y = case(seed)
     radii = everywhere(0.003, 0.03)
-    before, after = (measured(m, x, y, radii) for m in (model, rescaled(model, factor)))
+    before, after = (measured(m, x, y, radii) for m in (model, rescaled(model, 0, 1, factor)))
     scale_free = before.sel(definition=SCALE_FREE)
     np.testing.assert_allclose(
         after.sel(definition=SCALE_FREE), scale_free, rtol=1e-6, atol=1e-6 * abs(scale_free).max()
@@ -139,9 +129,7 @@ def test_rescaling_layers_changes_standard_sharpness_alone(case, seed, factor):
 def test_scaling_the_outputs_changes_nothing_for_normalized_logits(case):
     model, x, y = case(1)
     other = copy.deepcopy(model)
-    with torch.no_grad():
-        other[-1].weight *= 7
-        other[-1].bias *= 7
+    multiply(other[-1], 7)
     radii = everywhere(0.01, among=[name for name in SMALLEST_RADII if "normalized" in name])
     before, after = (measured(m, x, y, radii) for m in (model, other))
     np.testing.assert_allclose(after, before, rtol=1e-8)
@@ -160,25 +148,18 @@ def test_weights_of_zero_are_frozen_in_adaptive_sharpness(case):
     )
 
 
-class Viewing(nn.Sequential):
-    """A convolution whose feature map is viewed as a vector, which needs one layout of it."""
-
-    def forward(self, x):
-        x = self[0](x)
-        return self[1](x.view(len(x), -1))
-
-
 def test_networks_that_view_feature_maps_are_measured_too(normal):
+    """As a vector, which needs one layout of them."""
     torch.manual_seed(0)
-    viewing = Viewing(nn.Conv2d(3, 4, 3), nn.Linear(4 * 4 * 4, 3))
-    flattening = nn.Sequential(viewing[0], nn.Flatten(), viewing[1])
+    conv, last = nn.Conv2d(3, 4, 3), nn.Linear(4 * 4 * 4, 3)
+    viewing = Written(lambda net, x: net.last(net.conv(x).view(len(x), -1)), conv=conv, last=last)
+    flattening = nn.Sequential(conv, nn.Flatten(), last)
     x, y = normal(6, 3, 6, 6).float(), torch.arange(6) % 3
     found, expected = (measured(m, x, y, everywhere(0.05)) for m in (viewing, flattening))
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
 
 
 EXACT = 1e-8
-FACTORS = st.floats(0.1, 0.6) | st.floats(1.7, 10)
 OPTIONS = {"draws": 4, "trace": "exact", "ascent_steps": 0, "tolerance": 1e-9, "drop_above": None}
 
 
@@ -196,16 +177,8 @@ def same(first, second, names):
 def test_rescaled_neurons_change_neither_sharpness_nor_norms(draw_network, data):
     """Each neuron by a factor of its own, undone behind it: f is the same function."""
     drawn = draw_network(data, activations=["relu"], hidden=(1, 3))
-    other = copy.deepcopy(drawn.model)
-    layers = [module for module in other if isinstance(module, nn.Linear)]
-    for first, second in pairwise(layers):
-        width = first.out_features
-        factors = data.draw(st.lists(FACTORS, min_size=width, max_size=width))
-        factor = torch.tensor(factors, dtype=torch.float64)
-        first.weight.data *= factor[:, None]
-        if first.bias is not None:
-            first.bias.data *= factor
-        second.weight.data /= factor
+    hidden = range(len(layers_of(drawn.model)) - 1)
+    other = scaled_neurons(data, drawn.model, *hidden)
     before, after = (adaptive_of(m, drawn.x, drawn.outputs) for m in (drawn.model, other))
     names = ["adaptive_sharpness", "adaptive_sharpness_error", "elementwise_adaptive_trace"]
     same(before, after, [*names, "normalized_mls", "mls", "sample_loss"])

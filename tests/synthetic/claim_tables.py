@@ -3,45 +3,26 @@
 They are made like real ones: five settings of 5 to 20 seeds, with noise and a spread of the seeds.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from tests.synthetic.tables import judged
+from tests.synthetic.tables import judged, table
 
 S, MLS, NMLS, VOLUME, G = "root_sharpness", "mls", "nmls", "log_volume", "g"
-DIMENSION, GAP, KAPPA, NORM = "local_dimension", "generalization_gap", "relative_flatness", "norm"
+DIMENSION, GAP, KAPPA = "local_dimension", "generalization_gap", "relative_flatness"
 A, B, C, D = (f"bound_{letter}" for letter in "abcd")
 BOUND, ACCURACY, LOSS, WEIGHTS = "nmls_bound", "test_accuracy", "train_loss", "weight_norm"
 TEST_LOSS, MEAN_VOLUME = "test_loss", "log_mean_volume"
 GRIDS = ("mlp-grid", "vgg-grid", "lenet-grid")
-SETTINGS = [(0.05, 20), (0.1, 20), (0.2, 20), (0.1, 8), (0.1, 32)]
+RATES_AND_BATCHES = ((0.05, 20), (0.1, 20), (0.2, 20), (0.1, 8), (0.1, 32))
+SETTINGS = [{"lr": lr, "batch_size": batch_size} for lr, batch_size in RATES_AND_BATCHES]
 SAMPLES = ["train", "test", "misclassified"]
 STEPS = np.arange(24) * 5_000
 BEGINS = 4  # the number of the checkpoint at which interpolation begins
-Tables = Mapping[str, xr.Dataset]
-
-
-def _about(grid, seeds):
-    """The coordinates of the runs of a grid, and the table's attributes."""
-    lr, batch_size = (np.repeat(column, seeds) for column in zip(*SETTINGS, strict=True))
-    names = [f"lr{a:g}-b{b}" for a, b in zip(lr, batch_size, strict=True)]
-    seed = np.tile(np.arange(seeds), len(SETTINGS))
-    coordinates = {
-        "run": [f"{name}-s{n}" for name, n in zip(names, seed, strict=True)],
-        "diverged": np.zeros(len(names), dtype=bool),
-        **{"setting": names, "seed": seed, "lr": lr, "batch_size": batch_size},
-    }
-    return {
-        "coords": {name: ("run", values) for name, values in coordinates.items()},
-        "attrs": {
-            **{"experiment": grid, "scale": "demo", "evidence": "own", "differs": []},
-            **{"hyperparameters": ["lr", "batch_size"], "left_out": 0},
-        },
-    }
 
 
 @dataclass(frozen=True)
@@ -65,12 +46,13 @@ class Curve:
     first_mixed: float = 0.0
     noise: float = 0.02
 
-    def values(self, lr, batch_size, seeds, of):
-        """(seeds, checkpoints)."""
-        d, time = np.linspace(-1, 1, seeds)[:, None], STEPS / STEPS[-1]
-        level = self.level + self.lr * np.log2(lr / 0.1) + self.offset * d
-        level = level + self.batch * {8: -1, 20: 0, 32: 1}[batch_size]
-        curves = level + (self.ramp + self.mixed * d) * time + self.decay * np.exp(-4 * time)
+    def values(self, c, of):
+        """(runs, checkpoints).  c: columns of a table, of which `noise` is the seed's spread."""
+        d, time = c["noise"][:, None], c["time"]
+        level = self.level + self.lr * np.log2(c["lr"] / 0.1)
+        level = level + self.batch * np.sign(c["batch_size"] - 20)
+        curves = level[:, None] + self.offset * d + (self.ramp + self.mixed * d) * time
+        curves = curves + self.decay * np.exp(-4 * time)
         curves = curves + (self.wave + self.blurred * d) * np.sin(10 * np.pi * time)
         curves[:, :BEGINS] += self.first + self.first_mixed * d
         return curves + self.noise * of.normal(size=curves.shape)
@@ -111,24 +93,13 @@ def trends(grid, changes=None, seeds=5):
     """Training curves.  changes: quantity, or (quantity, samples) -> fields of its curve."""
     noise = np.random.default_rng(0)
     curves = dict(AS_PUBLISHED.get(grid, AS_PUBLISHED["vgg-grid"]))
-    for name, change in (changes or {}).items():
-        curves[name] = replace(curves[name], **change)
-
-    def of(curve):
-        return np.concatenate([curve.values(*setting, seeds, noise) for setting in SETTINGS])
-
-    variables: dict[str, Any] = {}
-    for name in sorted({key if isinstance(key, str) else key[0] for key in curves}):
-        if name in (ACCURACY, LOSS):
-            variables[name] = (("run", "checkpoint"), of(curves[name]))
-            continue
-        stack = np.stack([of(curves.get((name, on), curves[name])) for on in SAMPLES], axis=2)
-        variables[name] = (("run", "checkpoint", "samples"), stack)
-    variables[WEIGHTS] = ((*variables[S][0], "layer"), variables[WEIGHTS][1][..., None])
-    variables[LOSS][1][:, :BEGINS] = 1.0
-    about = _about(grid, seeds)
-    about["coords"] |= {"checkpoint": STEPS, "samples": SAMPLES}
-    return xr.Dataset(variables, **about)
+    curves |= {name: replace(curves[name], **change) for name, change in (changes or {}).items()}
+    rules = {name: partial(curve.values, of=noise) for name, curve in curves.items()}
+    rules[WEIGHTS] = lambda c: curves[WEIGHTS].values(c, noise)[..., None]
+    how = {"seeds": seeds, "spread": 2 / (seeds - 1), "steps": STEPS, "samples": SAMPLES}
+    made = table(grid, SETTINGS, rules, **how)
+    made[LOSS][:, :BEGINS] = 1.0
+    return made
 
 
 PER_NETWORK = (S, MLS, NMLS, VOLUME, DIMENSION, GAP, KAPPA, D, BOUND, C, G, TEST_LOSS)
@@ -157,19 +128,13 @@ def networks(grid="mlp-grid", seeds=20, **loadings):
         own = standard(own - factor * (own @ factor) / count)
         loading = loadings.get(name, NONE)
         values[name] = 10 + loading * factor + np.sqrt(1 - loading**2) * own
-    values |= {A: np.full(count, 1.0), B: np.full(count, 2.0)}
-    shape = ("run", "checkpoint", "samples")
-    variables: dict[str, Any] = {name: (shape, v[:, None, None]) for name, v in values.items()}
-    last = values[KAPPA][:, None, None, None]
-    variables[KAPPA] = ((*shape, "layer"), np.concatenate([0 * last, last], -1))
-    first = values["first_sharpness"][:, None, None, None] ** 2
-    variables["sharpness_per_layer"] = ((*shape, "layer"), np.concatenate([first, 9 * first], -1))
-    variables["sharpness"] = (shape, 11 * first[..., 0])
-    loss = 0.005 + 0.001 * generator.normal(size=count)
-    variables[LOSS] = (("run", "checkpoint"), loss[:, None])
-    about = _about(grid, seeds)
-    about["coords"] |= {"checkpoint": [100_000], "samples": ["train"]}
-    return xr.Dataset(variables, **about)
+    last, first = values[KAPPA], values["first_sharpness"] ** 2
+    of_layers = {KAPPA: (0 * last, last), "sharpness_per_layer": (first, 9 * first)}
+    values |= {name: np.stack(each, -1)[:, None] for name, each in of_layers.items()}
+    values |= {A: 1.0, B: 2.0, "sharpness": 11 * first}
+    values[LOSS] = 0.005 + 0.001 * generator.normal(size=count)
+    rules = {name: lambda _, value=value: value for name, value in values.items()}
+    return table(grid, SETTINGS, rules, seeds=seeds, steps=(100_000,), layers=("fc1", "fc2"))
 
 
 FAMILIES = ["vit"] * 60 + ["mobilevit"] * 10 + ["fastvit"] * 4

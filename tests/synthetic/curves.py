@@ -1,7 +1,5 @@
 """Made-up tables of training curves, and what is drawn of them."""
 
-from collections.abc import Callable
-
 import matplotlib as mpl
 import numpy as np
 import xarray as xr
@@ -11,97 +9,47 @@ from flatlab.lab import plan
 from flatlab.lab.figures import curves as template
 from flatlab.lab.figures import labels
 from flatlab.lab.plan.declarations import labels_of
+from tests.synthetic.claim_tables import SETTINGS
+from tests.synthetic.tables import table as synthetic
 
 mpl.use("Agg")
-
-
 CHEN2026 = ("test_accuracy", "nmls", "root_sharpness", "log_volume", "mls", "local_dimension")
-
-
 CHEN2024 = ("train_loss", "test_accuracy", "root_sharpness", "log_volume", "g", "local_dimension")
-
-
 ON_TEST = ("train_loss", "test_loss", "root_sharpness", "log_volume", "g", "local_dimension")
-
-
 THOROUGH = {"chen2026_fig4", "chen2026_figJ12", "beyond_fig1", "beyond_fig2"}
 """Laid out and made twice; the others share their code."""
-
-
-SETTINGS = {
-    "lr0.05-b20": (0.05, 20),
-    "lr0.1-b20": (0.1, 20),
-    "lr0.2-b20": (0.2, 20),
-    "lr0.1-b8": (0.1, 8),
-    "lr0.1-b32": (0.1, 32),
-}
-
-
 NETWORKS = {
     "mlp-grid": ("mlp (width 64)", "digits", "mlp on fashion-mnist", 4, 0),
     "vgg-grid": ("vgg (hidden 32-32)", "digits-2", "vgg on cifar10", 7, 5),
     "lenet-grid": ("lenet5 (kernel 3)", "digits-2", "lenet5 on cifar10", 5, 2),
 }
 """Network, data, what it stands in for, layers, and how many of these are convolutions."""
-
-
 SAMPLES = ("train", "test", "misclassified")
-
-
 NORMS = ("kernel", "operator", "frobenius")
-
-
 BOUNDS = ("b", "c", "d", "nmls", "nmls-layerwise")
-
-
 LOG_SPACED = (0, *np.unique(np.geomspace(1, 12_000, 40).astype(int)))
-
-
 EVEN = tuple(range(0, 150_001, 5_000))
-
-
 INVARIANT = ("matrix_normalized_sharpness", "elementwise_adaptive_trace", "weighted_mls")
 INVARIANT += ("input_invariant_mls", "normalized_mls")
 ON_SAMPLES = ("run", "checkpoint", "samples")
-Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]
-Noise = Callable[..., np.ndarray]
-"""Of a shape: factors that are about 1, (runs, checkpoints, ...)."""
 
 
 def table(grid="vgg-grid", seeds=6, checkpoints=LOG_SPACED, dense=5, samples=SAMPLES):
     """Five settings; the seeds below `dense` at all checkpoints, the others at the last one."""
     generator = np.random.default_rng(0)
     network, data, stands_in_for, layers, convolutions = NETWORKS[grid]
-    settings = [key for key in SETTINGS for _ in range(seeds)]
-    lr, batch = (np.array([SETTINGS[s][n] for s in settings]) for n in (0, 1))
-    runs, last = len(settings), checkpoints[-1]
-    seed = np.tile(np.arange(seeds), len(SETTINGS))
-    by_run = {"setting": settings, "seed": seed, "lr": lr, "batch_size": batch}
-    coordinates = {
-        "run": [f"{s}-s{n}" for s, n in zip(settings, seed, strict=True)],
-        **{name: ("run", values) for name, values in by_run.items()},
-        "checkpoint": list(checkpoints),
-        "samples": list(samples),
-        "layer": [
-            f"conv{n + 1}" if n < convolutions else f"fc{n + 1 - convolutions}"
-            for n in range(layers)
-        ],
-        "norm": list(NORMS),
-        "bound": list(BOUNDS),
-    }
-    about = {
-        "scale": "demo",
-        "experiment": grid,
-        "name": grid,
-        "extent": f"{runs} {network} networks on {data}",
-        "network": network,
-        "data": data,
-        "length": f"{last:,} iterations",
-        "stands_in_for": stands_in_for,
-        "evidence": "reduced",
-        "left_out": 0,
-        "hyperparameters": ["lr", "batch_size"],
-    }
+    names = [f"conv{n + 1}" for n in range(convolutions)]
+    names += [f"fc{n + 1}" for n in range(layers - convolutions)]
+    runs, last = seeds * len(SETTINGS), checkpoints[-1]
+    made = synthetic(
+        *(grid, SETTINGS, {}),
+        **{"seeds": seeds, "steps": checkpoints, "samples": samples, "layers": names},
+        coordinates={"setting": named},
+        **{"extent": f"{runs} {network} networks on {data}", "network": network, "data": data},
+        **{"length": f"{last:,} iterations", "stands_in_for": stands_in_for},
+        evidence="reduced",
+    ).assign_coords(norm=list(NORMS), bound=list(BOUNDS))
+    lr, batch = made["lr"].values, made["batch_size"].values
 
     def noise(*shape, scale=0.04):
         of_run = generator.normal(0, 2 * scale, (runs, *[1] * (len(shape) + 1)))
@@ -109,19 +57,23 @@ def table(grid="vgg-grid", seeds=6, checkpoints=LOG_SPACED, dense=5, samples=SAM
 
     progress = lr[:, None] / np.sqrt(batch / 20)[:, None] * np.array(checkpoints) / (0.1 * last)
     heat = (lr / batch)[:, None] * np.ones_like(progress)
-    variables = {
+    made = made.assign(
         **_of_training(noise, progress),
         **_of_samples(noise, progress, heat, len(samples)),
         **_of_layers(noise, progress, heat, len(samples), layers, convolutions),
-    }
-    made = xr.Dataset(variables, coords=coordinates, attrs=about)
+    )
     root = made["root_sharpness"].expand_dims(layer=made.sizes["layer"], axis=-1)
     made["relative_flatness"] = made["layer_bound"] * root
     made["relative_flatness"] = made["relative_flatness"].where(made["shared"] == 0)
     if "misclassified" in samples:
         made = _where_misclassified(generator, made)
     kept = (made["seed"] < dense) | (made["checkpoint"] == last)
-    return made.where(kept).assign_coords(diverged=("run", np.zeros(runs, dtype=bool)))
+    return made.where(kept)
+
+
+def named(columns):
+    """The names of settings."""
+    return [f"lr{a:g}-b{b}" for a, b in zip(columns["lr"], columns["batch_size"], strict=True)]
 
 
 def _rise(progress, heat):

@@ -146,7 +146,7 @@ def made_up():
 
 @pytest.fixture
 def networks():
-    return PublishedNetworks(Networks.of("made-up", made_up()))
+    return PublishedNetworks(Networks.of("made-up", made_up().assign_attrs(experiment="made-up")))
 
 
 def test_correlations_are_those_of_the_networks_that_did_not_diverge(networks):

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,6 +156,16 @@ class Lab:
             raise
         assert (process.returncode == 0) == succeeds, output
         return Run(output)
+
+    @staticmethod
+    def wait(process: subprocess.Popen[str], found: Callable[[], Any], seconds: float = 120) -> Any:
+        """Wait for what a process brings about before it ends; returns what is found."""
+        deadline = time.monotonic() + seconds
+        while not (it := found()):
+            assert process.poll() is None, process.communicate()[0]
+            assert time.monotonic() < deadline, "it does not come"
+            time.sleep(0.002)
+        return it
 
     def snakemake(self, *arguments: str, succeeds: bool = True) -> Run:
         """Run Snakemake to its end."""

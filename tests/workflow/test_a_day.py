@@ -53,6 +53,16 @@ def test_a_day_after_publishing(lab):
     claims_and_figures_follow(lab, table)
 
 
+@pytest.mark.more
+def test_an_edit_of_the_training_changes_the_weights(lab):
+    before = lab.results()
+    lab.append(TRAINING, "DATA_STREAM += 1")
+    lab.plans_exactly(*lab.jobs_from_training(*lab.PACKS))
+    weights = lab.weights(lab.PACKS[0])
+    assert lab.snakemake("--cores", "1", weights).jobs == [f"train {lab.PACKS[0]}"]
+    assert (lab / weights).read_bytes() != before[weights]
+
+
 def words_and_a_deleted_file_re_run_nothing(lab):
     """An edited figure is drawn. A metric file is not missed, since its table holds what it held.
 

@@ -434,5 +434,5 @@ def _outputs(
     if mode != "train" and far_apart(run(model, half), outputs[: len(half)]):
         raise MeasureError(MIXES)
     _, operations = graph_of(outputs)
-    finite = all(map(is_finite, (outputs, *model.parameters())))
+    finite = is_finite(outputs, *model.parameters())
     return outputs.detach() if finite else None, DerivativeReport(operations={*operations.values()})

@@ -6,6 +6,7 @@ changes how derivatives are computed, but not the function, is off: recomputatio
 mixed precision, and hooks on gradients.
 """
 
+import cmath
 import random
 import sys
 from collections import OrderedDict, deque
@@ -34,7 +35,7 @@ UNCHANGING = {type(None), bool, int, float, str}
 EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 HOOKS = "_backward_hooks", "_backward_pre_hooks"
 """Of modules, on gradients."""
-WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
+WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Types of so many bytes, by which numbers are compared that may be NaN."""
 
 
@@ -80,7 +81,12 @@ def _as_it_was(*roots: Any) -> Iterator[None]:
         if type(thing) in UNCHANGING or id(thing) in seen:
             continue
         seen[id(thing)] = thing  # so that no other gets its identity
-        if isinstance(thing, nn.Module):
+        if isinstance(thing, dict | list | set | deque):
+            undo.append(partial(_refill, thing, thing.copy()) if thing else thing.clear)
+            todo += thing.values() if isinstance(thing, dict) else thing
+        elif isinstance(thing, tuple):
+            todo += thing
+        elif isinstance(thing, nn.Module):
             todo.append(vars(thing))
         elif isinstance(thing, Tensor):
             undo.append(_of_tensor(thing))
@@ -88,14 +94,6 @@ def _as_it_was(*roots: Any) -> Iterator[None]:
             undo.append(_of_generator(thing))
         elif isinstance(thing, DRAWING):
             todo += [each for each in vars(thing).values() if isinstance(each, DRAWING)]
-        elif isinstance(thing, dict):
-            undo.append(partial(_refill, thing, thing.copy()))
-            todo += thing.values()
-        elif isinstance(thing, list | set | deque):
-            undo.append(partial(_refill, thing, thing.copy()))
-            todo += thing
-        elif isinstance(thing, tuple):
-            todo += thing
     try:
         yield
     finally:
@@ -124,10 +122,11 @@ def _of_tensor(tensor: Tensor) -> Callable[[], None]:
 def _same(first: Tensor, second: Tensor) -> bool:
     """Whether two tensors have the same numbers, bit for bit."""
     if first.layout != torch.strided:
-        first, second = first.detach().to_dense(), second.to_dense()
-    flat = (t.detach().resolve_conj().contiguous().reshape(-1) for t in (first, second))
-    whole = WHOLE.get(first.dtype.itemsize, torch.int64)  # bytes take four times as long
-    return torch.equal(*(each.view(whole) for each in flat))
+        first, second = first.to_dense(), second.to_dense()
+    if first.is_complex():
+        first, second = (torch.view_as_real(each.resolve_conj()) for each in (first, second))
+    whole = WHOLE[first.dtype.itemsize]  # bytes take four times as long
+    return torch.equal(first.view(whole), second.view(whole))
 
 
 def _of_generator(generator: Any) -> Callable[[], object]:
@@ -252,12 +251,15 @@ def check_samples(model: nn.Module, inputs: Tensor) -> None:
     check_mode(model)
 
 
-def is_finite(tensor: Tensor) -> bool:
+@torch.no_grad()
+def is_finite(*tensors: Tensor) -> bool:
     """Whether all numbers are finite, in one pass and without a copy."""
-    numbers = tensor.detach()
-    if bool(numbers.sum().isfinite()):  # 20 times as fast, and finite only if every term is
+    devices = {tensor.device for tensor in tensors}
+    sums = (sum(t.sum() for t in tensors if t.device == device) for device in devices)
+    if all(map(cmath.isfinite, sums)):  # 20 times as fast as norms, and so only if every term is
         return True
-    return bool(torch.linalg.vector_norm(numbers, float("inf")).isfinite())
+    norms = (torch.linalg.vector_norm(tensor, float("inf")) for tensor in tensors)
+    return all(bool(norm.isfinite()) for norm in norms)
 
 
 @contextmanager

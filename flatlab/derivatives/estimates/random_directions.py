@@ -83,15 +83,19 @@ def drawn(
         for start in range(0, len(inputs), size):
             graph = ForwardPass(model, inputs[start : start + size], findings)
             which = range(start, start + len(graph.inputs))
-            batch: list[tuple[Squares, Tensor]] = []
+            squares: list[Squares] = []
+            products = []
             for number in rounds:
-                of_round = []
+                pulled = []
                 for k in range(ROUND * number, ROUND * (number + 1)):
                     direction = signs(k, which, graph.outputs.shape[1], graph.outputs, seed)
-                    of_round.append(_one(model, graph.along(direction), findings, adaptive))
+                    found, row = _one(model, graph.along(direction), findings, adaptive)
+                    squares.append(found)
+                    pulled.append(row)
                     forecast.tick(len(which))
-                batch.append(_round(of_round))
-            parts.append(_batch(batch, graph, findings))
+                rows = torch.stack(pulled, 1)
+                products.append(torch.stack([(sample @ sample.mT).double() for sample in rows]))
+            parts.append(_batch(squares, products, graph, findings))
             del graph
         return _joined(parts)
 
@@ -163,8 +167,7 @@ def _one(
         if squares.adaptive is not None:
             result["", "adaptive"] = squares.adaptive
         for name in findings.layers:
-            own = [use for use in record.into if use.name == name]
-            scaled = [record.into[use][0] * use.x for use in own]
+            scaled = [row[0] * use.x for use, row in record.into.items() if use.name == name]
             result[name, "scaled2"] = sum(
                 (squared_norm(part.reshape(here, -1)) for part in scaled), pulled.new_zeros(here)
             )
@@ -173,18 +176,10 @@ def _one(
     return {key: value.double() for key, value in result.items()}, pulled
 
 
-def _round(directions: list[tuple[Squares, Tensor]]) -> tuple[Squares, Tensor]:
-    """The squares (ROUND, samples) and products (samples, ROUND, ROUND) of the directions."""
-    squares, pulled = zip(*directions, strict=True)
-    stacked = {key: torch.stack([each[key] for each in squares]) for key in squares[0]}
-    rows = torch.stack(pulled, 1)
-    return stacked, torch.stack([(sample @ sample.mT).double() for sample in rows])
-
-
 def _batch(
-    rounds: list[tuple[Squares, Tensor]], graph: ForwardPass, findings: Findings
+    squares: list[Squares], products: list[Tensor], graph: ForwardPass, findings: Findings
 ) -> DirectionalSquares:
-    squares, products = zip(*rounds, strict=True)
+    """squares: of each direction.  products: of each round."""
     here = len(graph.inputs)
     x2 = {"": squared_norm(graph.source.values.flatten(1)).double()}
     about = {}
@@ -202,13 +197,10 @@ def _batch(
             "elsewhere": f"{name}.weight" in findings.generic,
             "input_shape": tuple(uses[0].x.shape[1:]),
         }
-    return DirectionalSquares(
-        {key: torch.stack([each[key] for each in squares]) for key in squares[0]},
-        torch.stack(products),
-        graph.outputs.detach(),
-        x2,
-        about,
-    )
+    stacked = {key: torch.stack([each[key] for each in squares]) for key in squares[0]}
+    of_rounds = {key: value.unflatten(0, (-1, ROUND)) for key, value in stacked.items()}
+    outputs = graph.outputs.detach()
+    return DirectionalSquares(of_rounds, torch.stack(products), outputs, x2, about)
 
 
 def _joined(batches: list[DirectionalSquares]) -> DirectionalSquares:

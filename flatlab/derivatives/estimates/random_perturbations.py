@@ -3,8 +3,6 @@
 Frozen parameters and buffers are not perturbed. The network itself is never written to.
 """
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -68,24 +66,18 @@ def loss_changes(
 
 
 def exact_gauss_newton(
-    model: nn.Module, inputs: Tensor, tick: Callable[[], None] = lambda: None
+    model: nn.Module, inputs: Tensor, outputs: int, progress: bool = False
 ) -> tuple[Tensor, Tensor]:
     """||df/dtheta||_F^2 and sum theta_j^2 ||df/dtheta_j||^2: (samples, 1) each.
 
-    tick: called `steps_of_exact` times.
-
     One backward pass for each sample and output.
     """
-    names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
-    squares = generic_squares(model, inputs, names, tick=tick).values()
+    theta = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    steps = len(inputs) * -(-outputs // outputs_at_a_time(theta.values()))
+    with ProgressBar("exact traces", steps, progress) as forecast:
+        squares = generic_squares(model, inputs, [*theta], tick=forecast.tick).values()
     plain, adaptive = (torch.stack(parts).double().sum(0) for parts in zip(*squares, strict=True))
     return plain[:, None], adaptive[:, None]
-
-
-def steps_of_exact(model: nn.Module, samples: int, outputs: int) -> int:
-    """Blocks of outputs of all samples, from which `exact_gauss_newton` sums."""
-    block = outputs_at_a_time(p for p in model.parameters() if p.requires_grad)
-    return samples * -(-outputs // block)
 
 
 def random_gauss_newton(
@@ -94,7 +86,7 @@ def random_gauss_newton(
     probes: int,
     seed: int = 0,
     size: int | None = None,
-    tick: Callable[[], None] = lambda: None,
+    progress: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Unbiased estimates of both sums, averaged over the samples: (1, probes) each.
 
@@ -104,17 +96,18 @@ def random_gauss_newton(
     generator = torch.Generator().manual_seed(seed)  # the same signs on every device
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     sums = inputs.new_zeros(2, probes, dtype=torch.float64)
-    for chunk in inputs.split(size or len(inputs)):
-        outputs = run(model, chunk)
-        for number in range(probes):
-            signs = torch.randint(2, outputs.shape, generator=generator)
-            flags = {"retain_graph": number + 1 < probes, "materialize_grads": True}
-            along = (2 * signs - 1).to(outputs)
-            gradients = torch.autograd.grad(outputs, parameters, along, **flags)
-            for gradient, parameter in zip(gradients, parameters, strict=True):
-                sums[0, number] += gradient.square().sum(dtype=torch.float64)
-                weighted = (gradient * parameter.detach()).square()
-                sums[1, number] += weighted.sum(dtype=torch.float64)
-            tick()
+    chunks = inputs.split(size or len(inputs))
+    with ProgressBar("random traces", probes * len(chunks), progress) as forecast:
+        for outputs in (run(model, chunk) for chunk in chunks):
+            for number in range(probes):
+                signs = torch.randint(2, outputs.shape, generator=generator)
+                flags = {"retain_graph": number + 1 < probes, "materialize_grads": True}
+                along = (2 * signs - 1).to(outputs)
+                gradients = torch.autograd.grad(outputs, parameters, along, **flags)
+                for gradient, parameter in zip(gradients, parameters, strict=True):
+                    sums[0, number] += gradient.square().sum(dtype=torch.float64)
+                    weighted = (gradient * parameter.detach()).square()
+                    sums[1, number] += weighted.sum(dtype=torch.float64)
+                forecast.tick()
     plain, adaptive = sums / len(inputs)
     return plain[None], adaptive[None]

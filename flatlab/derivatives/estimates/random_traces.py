@@ -41,18 +41,22 @@ class Parts(Protocol):
 
 @dataclass(frozen=True)
 class TraceParts:
-    """The trace is the sum of `exact` plus the mean of the `draws`.
+    """Traces of parts of a matrix, each the sum of `exact` and the mean of the `draws`.
 
     exact: by part, (parts,), float64.
     draws: by part, (signs, parts), float64; no rows if all is exact.
-    products: with H.
-    way: `hutchinson`, `hutch++` or `exact`.
+    way: `exact`, `hutchinson`, `hutch++`, or `outputs`: signs of outputs.
     """
 
     exact: Tensor
     draws: Tensor
-    products: int
     way: str
+
+    def estimates(self) -> tuple[Tensor, Tensor]:
+        """The traces of the parts and their standard errors, 0 where they are exact."""
+        if not len(self.draws):
+            return self.exact, torch.zeros_like(self.exact)
+        return self.exact + self.draws.mean(0), self.draws.std(0) / len(self.draws) ** 0.5
 
     def relative_error(self) -> float:
         """The standard error of the trace over its size."""
@@ -91,7 +95,7 @@ def random_trace(
     fits = ROUND * count * like.element_size() <= held
     sketch = like.new_zeros(ROUND, count) if fits else None
     draws = parts([partial(signs, count, seed, k, like) for k in range(ROUND)], sketch)
-    plain = TraceParts(draws.new_zeros(len(draws[0])), draws, ROUND, "hutchinson")
+    plain = TraceParts(draws.new_zeros(len(draws[0])), draws, "hutchinson")
     error = plain.relative_error()
     if not accuracy < error < torch.inf:
         return plain
@@ -101,7 +105,7 @@ def random_trace(
     if sketch is None or min(needed, ROUND + count) <= deflated:
         return further(parts, like, count, plain, accuracy, seed)
     start, basis = hutch_plus_plus(parts, sketch, seed)
-    return further(parts, like, count, start, accuracy, seed, basis, ROUND)
+    return further(parts, like, count, start, accuracy, seed, basis)
 
 
 def hutch_plus_plus(parts: Parts, sketch: Tensor, seed: int) -> tuple[TraceParts, Tensor]:
@@ -114,8 +118,7 @@ def hutch_plus_plus(parts: Parts, sketch: Tensor, seed: int) -> tuple[TraceParts
     exact = parts([partial(basis.__getitem__, k) for k in range(len(basis))]).sum(0)
     numbers = range(len(sketch), len(sketch) + ROUND)
     draws = parts([partial(rest, seed, k, basis, count, basis) for k in numbers])
-    products = len(sketch) + len(basis) + len(draws)
-    return TraceParts(exact, draws, products, "hutch++"), basis
+    return TraceParts(exact, draws, "hutch++"), basis
 
 
 def further(
@@ -126,13 +129,11 @@ def further(
     accuracy: float,
     seed: int,
     basis: Tensor | None = None,
-    used: int = 0,
 ) -> TraceParts:
     """More signs until the accuracy is reached, at most twice as many at a time.
 
     trace: that of the signs so far.
-    basis: Q^T of Hutch++.
-    used: signs of its sketch.
+    basis: Q^T of Hutch++, whose sketch took the first signs.
     Where more signs are needed than there are numbers in a vector, one product for each is exact.
     """
     while accuracy < (error := trace.relative_error()) < torch.inf:
@@ -140,15 +141,14 @@ def further(
         missing = have * ((error / accuracy) ** 2 - 1)
         if count <= min(missing, MOST):
             sums = parts([partial(unit, count, k, like) for k in range(count)])
-            return TraceParts(sums.sum(0), sums[:0], trace.products + count, "exact")
+            return TraceParts(sums.sum(0), sums[:0], "exact")
         if have >= MOST:
             break
         more = max(1, min(have, MOST - have, int(missing)))
-        numbers = range(used + have, used + have + more)
+        first = have + (0 if basis is None else ROUND)
+        numbers = range(first, first + more)
         draws = parts([partial(rest, seed, k, like, count, basis) for k in numbers])
-        trace = replace(
-            trace, draws=torch.cat([trace.draws, draws]), products=trace.products + more
-        )
+        trace = replace(trace, draws=torch.cat([trace.draws, draws]))
     return trace
 
 

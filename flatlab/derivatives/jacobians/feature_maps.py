@@ -17,7 +17,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from flatlab.core.errors import is_out_of_memory
-from flatlab.derivatives.per_sample.hooks import Use, differentiable, recorded, rows_of_jacobian
+from flatlab.derivatives.per_sample.hooks import differentiable, recorded, rows_of_jacobian
 from flatlab.derivatives.per_sample.probe import leads_to, run
 
 
@@ -36,6 +36,22 @@ def inputs_read(modules: Mapping[str, nn.Module]) -> Iterator[dict[str, list[Ten
                 module.register_forward_pre_hook(partial(before, name), with_kwargs=True)
             )
         yield read
+
+
+def inputs_of_layers(
+    model: nn.Module, inputs: Tensor, names: Iterable[str], size: int
+) -> dict[str, Tensor]:
+    """The input of each of these layers, (samples, numbers); those of several uses side by side.
+
+    size: samples at a time.
+    """
+    modules, parts = {name: model.get_submodule(name) for name in names}, []
+    for chunk in inputs.split(size):
+        with inputs_read(modules) as read:
+            run(model, chunk)
+        rows = ([x.detach().reshape(len(chunk), -1) for x in uses] for uses in read.values())
+        parts.append([torch.cat(of_uses, 1) for of_uses in rows])
+    return dict(zip(modules, map(torch.cat, zip(*parts, strict=True)), strict=True))
 
 
 class FeatureMaps:
@@ -135,17 +151,14 @@ def jacobians_of_outputs(
     x = x.detach().clone().requires_grad_()
     with recorded(modules, fast_input_gradient=True) as uses:
         outputs = run(model, x)
-    rows = rows_of_jacobian(outputs, [*map(_source, uses)])
+    # what a layer reads is copied for it: before the copy, derivatives through all readers arrive
+    before = [use.into.node.next_functions[0] for use in uses]
+    rows = rows_of_jacobian(
+        outputs, [GradientEdge(node, k) for node, k in before if node is not None]
+    )
     by_layer: dict[str, list[Tensor]] = {name: [] for name in modules}
     for use, row in zip(uses, rows, strict=True):
         by_layer[use.name].append(row.reshape(len(row), len(x), -1).transpose(0, 1))
     once = [use for use in uses if len(by_layer[use.name]) == 1]
     unchanged = {use.name for use in once if leads_to(use, x)}
     return {name: torch.cat(parts, 2) for name, parts in by_layer.items()}, unchanged
-
-
-def _source(use: Use) -> GradientEdge:
-    """Where the derivatives with respect to a layer's input through all that reads it arrive."""
-    node, number = use.into.node.next_functions[0]
-    assert node is not None  # a layer is given a copy of what requires gradients
-    return GradientEdge(node, number)

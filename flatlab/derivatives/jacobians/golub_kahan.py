@@ -12,10 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import pad
 
 from flatlab.core.errors import MeasureError
 from flatlab.derivatives.per_sample.hooks import pulled_back
 from flatlab.derivatives.per_sample.memory import fitting
+from flatlab.derivatives.second_order.hessian_products import weighted_gradient
 
 Function = Callable[[Tensor], Tensor]
 GRAPH_BYTES = {"cpu": 2**30, "cuda": 2**34}
@@ -27,24 +29,21 @@ SETTLED = 1e-6
 """Relative changes of a value that may be rounding."""
 
 
+@dataclass
 class PathJacobian:
     """J of each sample in what lies at some edges of a graph, as two linear maps.
+
+    outputs: (samples, N).  edges: whose derivatives J has.  pulled: J^T dual at them.
 
     J v is the derivative of the linear map u -> J^T u: a second backward pass, which more
     operations support than a forward derivative, and which does not evaluate f again.
     """
 
-    def __init__(
-        self,
-        outputs: Tensor,
-        edges: Sequence[Any],
-        dual: Tensor,
-        pulled: Sequence[Tensor],
-        tick: Callable[[], None] = lambda: None,
-    ) -> None:
-        """outputs: (samples, N).  edges: whose derivatives J has.  pulled: J^T dual at them."""
-        self.outputs, self.edges, self.dual, self.pulled = outputs, edges, dual, pulled
-        self.tick = tick
+    outputs: Tensor
+    edges: Sequence[Any]
+    dual: Tensor
+    pulled: Sequence[Tensor]
+    tick: Callable[[], None] = lambda: None
 
     def transposed_times(self, u: Tensor) -> Tensor:
         """J^T u: (samples, N) -> (samples, M)."""
@@ -56,14 +55,8 @@ class PathJacobian:
         """J v: (samples, M) -> (samples, N)."""
         self.tick()
         parts = v.split([pulled.numel() // len(v) for pulled in self.pulled], 1)
-        moving = [(p, w.view_as(p)) for p, w in zip(self.pulled, parts, strict=True)]
-        moving = [(p, w) for p, w in moving if p.requires_grad]
-        if not moving:  # the outputs do not depend on it
-            return torch.zeros_like(self.outputs)
-        along, weights = zip(*moving, strict=True)
-        flags = {"retain_graph": True, "materialize_grads": True}
-        (forth,) = torch.autograd.grad(along, self.dual, weights, **flags)
-        return forth.detach()
+        weights = [part.view_as(pulled) for part, pulled in zip(parts, self.pulled, strict=True)]
+        return weighted_gradient(self.pulled, [self.dual], weights).view_as(self.outputs).detach()
 
 
 class Jacobian(PathJacobian):
@@ -222,12 +215,8 @@ def _largest(diagonal: Tensor, below: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def _bidiagonal(diagonal: Tensor, below: Tensor) -> Tensor:
     """(samples, k + 1, k)."""
-    size, samples = diagonal.shape
-    matrix = diagonal.new_zeros(samples, size + 1, size)
-    place = torch.arange(size)
-    matrix[:, place, place] = diagonal.mT
-    matrix[:, place + 1, place] = below.mT
-    return matrix
+    square, beside = (each.mT.diag_embed() for each in (diagonal, below))
+    return pad(square, (0, 0, 0, 1)) + pad(beside, (0, 0, 1, 0))
 
 
 def secant_slopes(

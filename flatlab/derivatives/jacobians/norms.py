@@ -187,7 +187,7 @@ def _of_batch(
             PathJacobian(outputs, path, dual, [next(pulled) for _ in path], tick) for path in paths
         ]
         _check_second(jacobians[0])
-        start, values, residuals = None, [], []
+        start, found = None, []
         for jacobian in reversed(jacobians):
             norms = largest_singular_values(
                 jacobian, residual, MOST, seed, start=start, by_residual=True
@@ -196,12 +196,11 @@ def _of_batch(
             generator = torch.Generator().manual_seed(seed)
             random = torch.randn(left.shape[1], generator=generator).to(left)
             start = left + WANDERING * random / random.norm() if left.isfinite().all() else None
-            values.append(norms.values)
-            residuals.append(norms.residuals)
+            found.append((norms.values, norms.residuals))
     if len(jacobians) == len(layers):  # J is that of the first layer
-        values.append(values[-1])
-        residuals.append(residuals[-1])
-    return torch.stack(values[::-1], 1), torch.stack(residuals[::-1], 1)
+        found.append(found[-1])
+    values, residuals = zip(*found[::-1], strict=True)
+    return torch.stack(values, 1), torch.stack(residuals, 1)
 
 
 def _check_second(jacobian: PathJacobian) -> None:

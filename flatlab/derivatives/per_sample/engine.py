@@ -90,8 +90,9 @@ def derivatives(
     if not fits(findings, inputs, budget):
         return in_blocks(model, inputs, findings, wanted, budget, progress)
     parts: list[Derivatives] = []
+    chunks = inputs.split(batch_size or samples_at_a_time(findings, inputs, budget))
     with ProgressBar(f"derivatives of {len(inputs)} samples", len(inputs), progress) as forecast:
-        for chunk in inputs.split(batch_size or samples_at_a_time(findings, inputs, budget)):
+        for chunk in chunks:
             if parts:
                 record = ForwardPass(model, chunk, findings, wanted).rows()
             else:
@@ -100,7 +101,7 @@ def derivatives(
             del record
             # Copied into what the record has freed: between its large blocks, small results would
             # keep the C library from returning them, 0.7 MB for each sample of a LeNet-5.
-            parts.append(joined([part]))
+            parts.append(joined([part]) if len(chunks) > 1 else part)
             del part
             forecast.tick(len(chunk))
     return parts[0] if len(parts) == 1 else joined(parts)

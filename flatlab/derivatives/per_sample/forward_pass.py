@@ -153,12 +153,14 @@ def checked_record(
     Raises `MeasureError` if J differs, or if the outputs of a sample depend on its batch.
     """
     record = ForwardPass(model, inputs, findings, wanted).rows()
-    if findings.finite and (names := _unlike_autograd(model, record, findings)):
+    if findings.checked or not findings.finite:
+        return findings, record
+    if names := _unlike_autograd(model, record, findings):
         findings = findings.without(model, names, NOT_PLAIN)
         record = ForwardPass(model, inputs, findings, wanted).rows()
         if names := _unlike_autograd(model, record, findings):
             raise MeasureError(f"gradients differ from plain autograd at {', '.join(names)}")
-    return findings, record
+    return replace(findings, checked=wanted.parameters and wanted.jacobian), record
 
 
 def checked_findings(model: nn.Module, inputs: Tensor, findings: Findings) -> Findings:

@@ -68,6 +68,7 @@ class Findings:
     numbers: of inputs and outputs of all layers for one sample.
     calls: `calls_of` the uses.
     embedding: the name of that whose output derivatives are with respect to; "": the inputs.
+    checked: whether what rules give was compared with plain autograd.
     """
 
     layers: list[str]
@@ -82,6 +83,7 @@ class Findings:
     numbers: int
     calls: list[Call]
     embedding: str = ""
+    checked: bool = False
 
     def without(self, model: nn.Module, names: Sequence[str], reason: str) -> "Findings":
         """The same without these modules, whose parameters no rule covers then."""
@@ -116,7 +118,7 @@ def probe(model: nn.Module, inputs: Tensor) -> Findings:
         outputs = vectors(run(model, two), len(two))
     leaf = source.leaf
     parameters = dict(model.named_parameters())
-    finite = all(is_finite(tensor) for tensor in (outputs, *parameters.values()))
+    finite = is_finite(outputs, *parameters.values())
     reasons = [""] * len(uses)
     if finite and not all(map(_keeps_samples_apart, model.modules())):
         reasons = _check_samples(model, two, leaf, outputs, uses)

@@ -39,28 +39,23 @@ def hessian_product(
     """
     theta, samples = trainable(model), sum(len(inputs) for inputs, _ in batches)
 
-    def gradient(inputs: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
-        part = loss.values(run(model, inputs), targets).sum() * loss.share(1, samples)
-        return torch.autograd.grad(part, theta, create_graph=True, materialize_grads=True)
+    def gradient(
+        network: nn.Module, inputs: Tensor, targets: Tensor, twice: bool = True
+    ) -> tuple[Tensor, ...]:
+        part = loss.values(run(network, inputs), targets).sum() * loss.share(1, samples)
+        moving = trainable(network)
+        return torch.autograd.grad(part, moving, create_graph=twice, materialize_grads=True)
 
     def product(kept: tuple[Tensor, ...], vector: Tensor) -> Tensor:
-        return _pulled_back(kept, theta, _split(vector, theta))
+        return weighted_gradient(kept, theta, _split(vector, theta))
 
     def by_differences(copied: nn.Module, parts: Batches, along: Along) -> Tensor:
-        moving = trainable(copied)
-
-        def total() -> Tensor:
-            sums = torch.zeros_like(flat(moving))
-            for inputs, targets in parts:
-                part = loss.values(run(copied, inputs), targets).sum() * loss.share(1, samples)
-                sums += flat(torch.autograd.grad(part, moving, materialize_grads=True))
-            return sums
-
-        return along(total)
+        zero = torch.zeros_like(flat(trainable(copied)))
+        return along(lambda: sum((flat(gradient(copied, *part, False)) for part in parts), zero))
 
     if step is not None:
         return _of_differences(model, batches, step, by_differences)
-    return _summed(gradient, product, batches)
+    return _summed(partial(gradient, model), product, batches)
 
 
 def gauss_newton_product(
@@ -70,11 +65,7 @@ def gauss_newton_product(
 
     The arguments are those of `hessian_product`; with a step, J v is a difference of outputs.
     """
-
-    def outputs(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-        return run(model, inputs)
-
-    return _product_through(outputs, loss.curved, model, batches, loss, step)
+    return _product_through(lambda f, x, y: run(f, x), loss.curved, model, batches, loss, step)
 
 
 def empirical_fisher_product(
@@ -88,10 +79,7 @@ def empirical_fisher_product(
     def values(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
         return loss.values(run(model, inputs), targets)
 
-    def unchanged(outputs: Tensor, directions: Tensor, targets: Tensor) -> Tensor:
-        return directions
-
-    return _product_through(values, unchanged, model, batches, loss, step)
+    return _product_through(values, lambda f, v, y: v, model, batches, loss, step)
 
 
 def _product_through(
@@ -119,9 +107,9 @@ def _product_through(
     def product(kept: tuple[Tensor, ...], vector: Tensor) -> Tensor:
         outputs, targets, weights, *back = kept
         # J^T w is linear in w, and its derivative with respect to w along v is J v
-        forward = _pulled_back(back, [weights], _split(vector, theta)).view_as(outputs)
+        forward = weighted_gradient(back, [weights], _split(vector, theta)).view_as(outputs)
         weighted = curved(outputs.detach(), forward, targets) * loss.share(1, samples)
-        return _pulled_back([outputs], theta, [weighted])
+        return weighted_gradient([outputs], theta, [weighted])
 
     def by_differences(copied: nn.Module, parts: Batches, along: Along) -> Tensor:
         moving = trainable(copied)
@@ -184,7 +172,7 @@ def _summed(
     return total
 
 
-def _pulled_back(
+def weighted_gradient(
     outputs: Sequence[Tensor], inputs: Sequence[Tensor], vectors: Sequence[Tensor]
 ) -> Tensor:
     """The derivative of <outputs, vectors> with respect to the inputs, as one vector."""

@@ -153,9 +153,7 @@ class Space:
         self.pending, self.coupling = self.pending[:-1], self.coupling[:-1]
         size = self.size
         if size == len(self.basis):
-            larger = self.basis.new_empty(2 * size, len(vector))
-            larger[:size] = self.basis
-            self.basis = larger
+            self.basis = torch.cat([self.basis, torch.empty_like(self.basis)])
         self.basis[size] = vector
         self.projection = np.block([[self.projection, row[:, None]], [row[None], np.zeros((1, 1))]])
         image = self.product(vector)
@@ -302,29 +300,18 @@ def random_start(like: Tensor, generator: torch.Generator) -> Tensor:
     return torch.randn(like.shape[-1], generator=generator, dtype=torch.float64).to(like)
 
 
-@dataclass(frozen=True)
-class Quadrature:
-    """Gauss quadratures of spectral densities, from random starts.
-
-    nodes: (probes, steps); where a space was exhausted, what is left has weight 0.
-    weights: (probes, steps), of sum one.
-    """
-
-    nodes: np.ndarray
-    weights: np.ndarray
-
-
 def quadrature(
     product: Product, like: Tensor, probes: int, steps: int, seed: int = 0
-) -> Quadrature:
+) -> tuple[np.ndarray, np.ndarray]:
     """Gauss quadratures of the spectral density of a symmetric map A, from random signs.
+
+    Nodes and weights, (probes, steps) each. Weights have a sum of one, and what is left where a
+    space was exhausted has weight 0. A start with a product that is not finite has nodes NaN.
 
     product: v -> A v.
     like: (n), whose precision and device are taken.
     probes: random starts v; the mean of f(A) over them, v^T f(A) v / n, estimates its trace / n.
     steps: of each, at most; a quadrature is exact for polynomials up to degree 2 steps - 1.
-
-    A start with a product that is not finite has nodes NaN.
     """
     generator = torch.Generator().manual_seed(seed)
     steps = min(steps, len(like))
@@ -336,29 +323,28 @@ def quadrature(
             if not space.expand():
                 nodes[probe] = np.nan
                 break
-        if np.isnan(nodes[probe]).any():
-            continue
-        values, coordinates, _ = space.ritz()
-        nodes[probe] = values[-1]
-        nodes[probe, : len(values)] = values
-        weights[probe, : len(values)] = coordinates[0] ** 2
-    return Quadrature(nodes, weights)
+        else:
+            values, coordinates, _ = space.ritz()
+            nodes[probe] = values[-1]
+            nodes[probe, : len(values)] = values
+            weights[probe, : len(values)] = coordinates[0] ** 2
+    return nodes, weights
 
 
 def density(
-    found: Quadrature, at: Sequence[float] | np.ndarray, width: float
+    nodes: np.ndarray, weights: np.ndarray, at: Sequence[float] | np.ndarray, width: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """A spectral density, smoothed by a Gaussian, and its standard error over the probes.
 
-    found: quadratures.
+    nodes, weights: of quadratures, (probes, steps).
     at: where, (points).
     width: the standard deviation of the Gaussian.
 
     The error is NaN for a single probe.
     """
-    distances = (np.asarray(at)[:, None, None] - found.nodes) / width
+    distances = (np.asarray(at)[:, None, None] - nodes) / width
     kernels = np.exp(-0.5 * distances**2) / (width * np.sqrt(2 * np.pi))
-    each = (kernels * found.weights).sum(-1)  # (points, probes)
+    each = (kernels * weights).sum(-1)  # (points, probes)
     probes = each.shape[1]
     error = each.std(1, ddof=1) / probes**0.5 if probes > 1 else np.full(len(each), np.nan)
     return each.mean(1), error

@@ -20,6 +20,7 @@ from torch.autograd.graph import get_gradient_edge
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from flatlab.core.errors import MeasureError
+from flatlab.core.progress import ProgressBar
 from flatlab.derivatives.per_sample.hooks import Use, recorded, rows_of_jacobian
 from flatlab.derivatives.per_sample.probe import Findings, run
 from flatlab.derivatives.second_order.lanczos import largest_eigenvalue
@@ -68,36 +69,38 @@ def layer_curvatures(
     inputs: Tensor,
     targets: Tensor | None,
     loss: Loss,
-    modules: Mapping[str, nn.Module],
-    size: int,
-    twice: bool = True,
-    tick: Callable[[], None] = lambda: None,
-) -> Iterator[dict[str, tuple[Tensor, Tensor]]]:
-    """For a few samples at a time: x (samples, m) and H^z (samples, d, d) of each layer.
+    modules: Mapping[str, Any],
+    findings: Findings,
+    *,
+    size: int | None,
+    twice: bool,
+    progress: bool,
+) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Of a few samples at a time, and each layer: its name, x (samples, m), H^z (samples, d, d).
 
     modules: linear layers by name, for which `ineligible_layers` has no reason.
     targets: (samples, N), needed where the network behind a layer is curved; None: `MeasureError`
         there.
+    size: samples at a time; None: as many as keep graphs and second derivatives within `BYTES`.
     twice: whether a second backward pass is right; if not, `MeasureError` where one is needed.
+
+    x and H^z are in float64.
     """
-    for start in range(0, len(inputs), size):
-        here = slice(start, start + size)
-        with sdpa_kernel(SDPBackend.MATH), recorded(modules) as uses:
-            outputs = run(model, inputs[here])
-        here_targets = None if targets is None else targets[here]
-        of_layers = {}
-        for use in uses:
-            of_layers[use.name] = use.x, _hessian(use, outputs, here_targets, loss, twice)
-            tick()
-        yield of_layers
-
-
-def samples_at_a_time(findings: Findings, modules: Mapping[str, Any], inputs: Tensor) -> int:
-    """How many samples keep graphs and second derivatives within `BYTES`; at least one."""
     widths = [findings.outputs, *(len(module.weight) for module in modules.values())]
     # The graph is held once for each row of the widest second derivative.
     each = sum(width**2 for width in widths) + findings.numbers * (1 + findings.outputs)
-    return max(1, BYTES // (inputs.element_size() * each))
+    size = size or max(1, BYTES // (inputs.element_size() * each))
+    chunks = range(0, len(inputs), size)
+    with ProgressBar("curvatures of layers", len(modules) * len(chunks), progress) as forecast:
+        for start in chunks:
+            here = slice(start, start + size)
+            with sdpa_kernel(SDPBackend.MATH), recorded(modules) as uses:
+                outputs = run(model, inputs[here])
+            wanted = None if targets is None else targets[here]
+            for use in uses:
+                hessian = _hessian(use, outputs, wanted, loss, twice)
+                yield use.name, use.x.double(), hessian.detach().double()
+                forecast.tick()
 
 
 def _hessian(use: Use, outputs: Tensor, targets: Tensor | None, loss: Loss, twice: bool) -> Tensor:

@@ -54,12 +54,11 @@ class Matrix:
         self, start: Tensor, largest: int, smallest: int = 0, residual: float = 1e-4, **how: Any
     ) -> Eigenpairs:
         """Those of `extreme_eigenvalues`, with its arguments; from R R^T where that does."""
-        pairs = None
-        if self.rows is not None and not smallest:
-            pairs = largest_of_rows(self.rows, largest, residual)
-        if pairs is not None:
-            return pairs
-        return extreme_eigenvalues(self.product, start, largest, smallest, residual=residual, **how)
+        rows = None if smallest else self.rows
+        pairs = None if rows is None else largest_of_rows(rows, largest, residual)
+        return pairs or extreme_eigenvalues(
+            self.product, start, largest, smallest, residual=residual, **how
+        )
 
 
 def matrix_of(
@@ -209,8 +208,7 @@ def _weights(matrix: str, outputs: Tensor, targets: Tensor, loss: Loss) -> Tenso
 
 def _pulled_back(model: nn.Module, inputs: Tensor, weights: Tensor) -> Tensor:
     """J^T w of each sample: (samples, parameters).  weights: w, (samples, outputs)."""
-    names = {id(parameter) for parameter in trainable(model)}
-    theta = {name: p.detach() for name, p in model.named_parameters() if id(p) in names}
+    theta = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
 
     def along(theta: dict[str, Tensor], x: Tensor, w: Tensor) -> Tensor:
         return torch.func.functional_call(model, theta, (x[None].clone(),))[0] @ w

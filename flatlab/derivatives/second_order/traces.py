@@ -8,8 +8,8 @@ products with random signs.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -34,24 +34,10 @@ from flatlab.losses._base import Loss, NoClosedForm
 
 FEW = 1000
 """Parameters up to which one product for each of them is cheaper than it is worth estimating."""
+PROBES = 100
+"""Random signs, unless an accuracy is wanted."""
 BYTES = 2**26
 """Of the graphs of second derivatives held at a time, unless a batch size is given."""
-
-
-@dataclass(frozen=True)
-class Traces:
-    """Traces in all trainable parameters, and in the weights of each layer: (1 + layers).
-
-    values: NaN for a layer that is frozen.
-    errors: standard errors, 0 where the traces are exact.
-    probes: random signs whose mean was taken, 0 where the traces are exact.
-    way: `exact`, `hutchinson`, `hutch++`, or `outputs`: signs of outputs.
-    """
-
-    values: Tensor
-    errors: Tensor
-    probes: int
-    way: str
 
 
 class Curved(nn.Module):
@@ -76,24 +62,26 @@ def hessian_traces(
     targets: Tensor,
     loss: Loss,
     findings: Findings,
-    how: str = "auto",
-    probes: int = 100,
-    seed: int = 0,
-    size: int | None = None,
-    progress: bool = False,
-    step: float | None = None,
-    accuracy: float | None = None,
-    budget: int | None = None,
-) -> Traces:
+    how: str,
+    accuracy: float | None,
+    *,
+    size: int | None,
+    step: float | None,
+    budget: int | None,
+    seed: int,
+    progress: bool,
+) -> TraceParts:
     """Of the mean loss (the sum for a loss that is one) of a network in evaluation mode.
+
+    In all trainable parameters, and in the weights of each layer: (1 + layers), NaN for a layer
+    that is frozen.
 
     findings: of `probe`, whose layers have traces.
     how: `exact`, `random`, or `auto`: exact where the network is piecewise linear or has few
         parameters.
-    probes: random signs, where it is not exact.
-    step: of differences of gradients in place of a second backward pass.
     accuracy: a relative standard error, until which signs are drawn: of outputs where the network
-        is piecewise linear, otherwise of parameters; None: as the options before say.
+        is piecewise linear, otherwise of parameters; None: as `how` says, of `PROBES` signs.
+    step: of differences of gradients in place of a second backward pass.
     budget: bytes for vectors and derivatives; None: the same on every machine.
     """
     with sdpa_kernel(SDPBackend.MATH):  # fused attention has no second derivative
@@ -107,10 +95,10 @@ def hessian_traces(
         parts = partial(_products, model, inputs, targets, loss, size, progress, step)
         if how == "exact" or (how == "auto" and count <= FEW and accuracy is None):
             sums = parts([partial(unit, count, k, like) for k in range(count)])
-            traces = TraceParts(sums.sum(0), sums[:0], count, "exact")
+            traces = TraceParts(sums.sum(0), sums[:0], "exact")
         elif accuracy is None:
-            sums = parts([partial(signs, count, seed, k, like) for k in range(probes)])
-            traces = TraceParts(torch.zeros_like(sums[0]), sums, probes, "hutchinson")
+            sums = parts([partial(signs, count, seed, k, like) for k in range(PROBES)])
+            traces = TraceParts(torch.zeros_like(sums[0]), sums, "hutchinson")
         else:
             held = (budget or HELD) // 2
             traces = random_trace(parts, like, count, accuracy, seed, held)
@@ -119,7 +107,7 @@ def hessian_traces(
 
 def _of_layers(
     model: nn.Module, layers: Sequence[str], theta: Sequence[nn.Parameter], traces: TraceParts
-) -> Traces:
+) -> TraceParts:
     """The traces of all parameters and of the weights of layers.  traces: by parameter."""
     places = {id(parameter): place for place, parameter in enumerate(theta)}
     layer_places = [places.get(id(model.get_submodule(name).weight)) for name in layers]
@@ -129,12 +117,7 @@ def _of_layers(
         of_layers = (missing if place is None else rows[:, place] for place in layer_places)
         return torch.stack([rows.sum(1), *of_layers], 1)
 
-    exact, draws = table(traces.exact[None])[0], table(traces.draws)
-    if not len(draws):
-        return Traces(exact, torch.zeros_like(exact), 0, traces.way)
-    values = draws.mean(0) + (exact if traces.way == "hutch++" else 0.0)
-    errors = draws.std(0) / len(draws) ** 0.5
-    return Traces(values, errors, len(draws), traces.way)
+    return TraceParts(table(traces.exact[None])[0], table(traces.draws), traces.way)
 
 
 def _has_closed_form(loss: Loss, targets: Tensor, outputs: int) -> bool:
@@ -155,7 +138,7 @@ def _gauss_newton(
     size: int | None,
     accuracy: float | None,
     seed: int,
-) -> Traces:
+) -> TraceParts:
     curved = Curved(model, loss)
     names = [".".join(filter(None, ["model", name])) for name in layers]
     if accuracy is not None:
@@ -167,7 +150,7 @@ def _gauss_newton(
     for place, name in enumerate(names, start=1):
         if f"{name}.weight" in exact.findings.frozen:
             values[place] = torch.nan
-    return Traces(values, torch.zeros_like(values), 0, "exact")
+    return TraceParts(values, values[None][:0], "exact")
 
 
 def _along_outputs(
@@ -177,20 +160,12 @@ def _along_outputs(
     size: int | None,
     accuracy: float,
     seed: int,
-) -> Traces:
+) -> TraceParts:
     """The trace of J^T C C^T J, from derivatives along random signs of C^T f."""
     findings = checked_findings(curved, inputs[:2], probe(curved, inputs))
-    squares = drawn(
-        curved,
-        inputs,
-        findings,
-        accuracy,
-        of=["sharpness"],
-        adaptive=False,
-        size=size or samples_of_directions(findings, inputs, HELD),
-        seed=seed,
-        progress=False,
-    ).squares
+    how: dict[str, Any] = {"of": ["sharpness"], "adaptive": False, "seed": seed, "progress": False}
+    how["size"] = size or samples_of_directions(findings, inputs, HELD)
+    squares = drawn(curved, inputs, findings, accuracy, **how).squares
     share = curved.loss.share(1, len(inputs))
     missing = torch.full_like(squares["", "sharpness"], torch.nan)
     parts = [squares["", "sharpness"]]
@@ -198,8 +173,7 @@ def _along_outputs(
         frozen = f"{name}.weight" in findings.frozen
         parts.append(missing if frozen else squares.get((name, "weight2"), missing))
     table = share * torch.stack([part.sum(2).flatten() for part in parts], 1)
-    errors = table.std(0) / len(table) ** 0.5
-    return Traces(table.mean(0), errors, len(table), "outputs")
+    return TraceParts(torch.zeros_like(table[0]), table, "outputs")
 
 
 def _products(

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from flatlab.core.errors import MeasureError
 from flatlab.core.schema import Key, Strict, closest, means
+from flatlab.derivatives.checks.isolation import is_finite
 from flatlab.derivatives.per_sample.engine import derivatives
 from flatlab.derivatives.per_sample.memory import accuracy_of
 from flatlab.derivatives.per_sample.probe import Findings
@@ -385,13 +386,14 @@ def _exact(
         wanted=wanted_of(options.quantities),
         budget=settings.budget,
         progress=settings.progress,
-        findings=settings.findings(model, samples.inputs),
+        findings=settings.findings(model, samples.inputs, checked=True),
     )
+    settings.keep(exact.findings)
     with torch.no_grad():
         kept = samples.kept
         ranks = None if kept is None else kept.sum(1) * (exact.outputs.shape[1] // kept.shape[1])
         values = Values(exact, options, loss, settings.norms, ranks).by_name()
         singular = (layer.singular for layer in exact.layers)
         parts = exact.outputs, exact.sharpness, exact.singular, *singular
-        finite = exact.findings.finite and all(bool(part.isfinite().all()) for part in parts)
+        finite = exact.findings.finite and is_finite(*parts)
     return values, exact.findings, finite

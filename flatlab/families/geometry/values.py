@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -81,8 +82,9 @@ class Values:
         """(samples, layers, N)"""
         self.shared = self._of_layers([layer.shared for layer in self.layers])
         self.norms = self._norms()
-        self.norm = self.norms["kernel"]
+        self.norm = self.norms[0]
         self.reciprocal = self.x2.reciprocal().mean(0).sqrt()
+        self.weights = self.weight2.mean(0)
 
     def by_name(self) -> dict[str, Tensor]:
         """Those of the network, and those of layers if it has layers that could be measured."""
@@ -137,14 +139,17 @@ class Values:
         """Volumes and dimensions of the whole network."""
         singular = self.exact.singular
         eps = torch.finfo(self.exact.outputs.dtype).eps
-        volume, full = log_volumes(singular, self.largest, eps, self.ranks)
+        of_all, full = log_volumes(singular, "all", eps, self.ranks)
+        volume = of_all
+        if self.largest != "all":
+            volume, full = log_volumes(singular, self.largest, eps, self.ranks)
         of_three, full_of_three = log_volumes(singular, 3, eps, self.ranks)
         dimension = participation(singular)
         return {
             "log_volume": volume[full].mean(),
             "log_volume_per_sample": volume,
             "log_volume_of_three": of_three[full_of_three].mean(),
-            "log_mean_volume": log_mean(log_volumes(singular, "all", eps, self.ranks)[0]),
+            "log_mean_volume": log_mean(of_all),
             "local_dimension": dimension[~dimension.isnan()].mean(),
             "local_dimension_per_sample": dimension,
             "samples_rank_deficient": (~full).sum(),
@@ -153,54 +158,54 @@ class Values:
 
     def flatness(self) -> dict[str, Tensor]:
         """Parts of sharpness, and variants of it that include the size of the weights."""
-        weights = self.weight2.mean(0)
         return {
-            "sharpness_per_layer": weights,
+            "sharpness_per_layer": self.weights,
             "bias_sharpness_per_layer": self.bias2.mean(0),
-            "matrix_normalized_sharpness": (self.norm * weights.sqrt()).sum(),
+            "matrix_normalized_sharpness": (self.norm * self.weights.sqrt()).sum(),
             "relative_flatness": self._relative_flatness().masked_fill(self.shared, torch.nan),
         }
 
     def sensitivities(self) -> dict[str, Tensor]:
         """Norms of the Jacobians of layers."""
         per_layer = self.singular[..., 0].mean(0)
-        scaled = [layer.scaled2.mean() / len(layer.weight) for layer in self.layers]
+        rows = self._of_layers([float(len(layer.weight)) for layer in self.layers])
+        scaled2 = torch.stack([layer.scaled2 for layer in self.layers]).mean(1) / rows
         return {
             "sensitivity": self.singular[..., 0],
             "mls_per_layer": per_layer,
             "nmls": per_layer.sum(),
             "weighted_mls": (per_layer / self.reciprocal).sum(),
-            "network_input_invariant_mls": sum(scaled[1:], start=scaled[0]),
+            "network_input_invariant_mls": sum(scaled2, start=torch.zeros_like(scaled2[0])),
         }
 
     def layer_volumes(self) -> dict[str, Tensor]:
         """Volumes of the maps from the inputs of layers, and bounds of volumes."""
         samples, outputs = self.exact.outputs.shape
         eps = torch.finfo(self.exact.outputs.dtype).eps
-        of_layers = [log_volumes(each, "all", eps)[0] for each in self.singular.unbind(1)]
+        of_layers, _ = log_volumes(self.singular, "all", eps)
         logs = outputs * (2 * self.norm.log() - self.x2.log())  # of (||W_l|| / ||x^l||)^2N
         scale = outputs / 2 * (samples * self.sharpness / outputs).log() - math.log(samples)
         return {
-            "network_log_volume": torch.logsumexp(log_mean(torch.stack(of_layers)), 0),
+            "network_log_volume": torch.logsumexp(log_mean(of_layers.T.contiguous()), 0),
             "log_volume_bound": _plus(torch.logsumexp(logs[:, 0], 0) / 2, scale),
             "network_log_volume_bound": _plus(torch.logsumexp(logs.flatten(), 0) / 2, scale),
         }
 
     def bounds(self) -> dict[str, Tensor]:
         """Bounds of sensitivities by sharpness."""
-        by_norm = {kind: self._bounds(norm) for kind, norm in self.norms.items()}
-        of_kernel = dict(zip(BOUNDS, by_norm["kernel"], strict=True))
+        by_norm, by_layer = self._bounds()
+        of_kernel = dict(zip(BOUNDS, by_norm[0], strict=True))
         has_bias = self._of_layers([layer.module.bias is not None for layer in self.layers])
         values = {
             "bound_a": self.singular[:, 0, 0].mean(),
             "bound_b": of_kernel["b"],
             "bound_c": of_kernel["c"],
             "bound_d": of_kernel["d"],
-            "nmls_bound": self._nmls(self.norm, 0.0),
+            "nmls_bound": of_kernel["nmls"],
             "nmls_bound_layerwise": of_kernel["nmls-layerwise"],
             "nmls_bound_with_bias": self._nmls(self.norm, has_bias.to(self.x2)),
-            "layer_bound": self._layer_bounds(self.norm),
-            "bound_by_norm": torch.stack([torch.stack(each) for each in by_norm.values()]),
+            "layer_bound": by_layer[0],
+            "bound_by_norm": by_norm,
         }
         if "corrected-bound" in self.costly:
             norms = [*map(self._operator_norm, self.layers)]
@@ -215,13 +220,9 @@ class Values:
         slope = self.singular[..., 0] * self.x2.sqrt()
         root = self.weight2.sqrt()
         tolerance = 1 + (1e-6 if self.exact.outputs.dtype == torch.float64 else 1e-4)
-        violations = [
-            (slope > norm * root * tolerance).double().sum(0)
-            + torch.where(norm.isnan(), torch.nan, 0.0)
-            for norm in self.norms.values()
-        ]
+        violations = (slope > self.norms[:, None] * root * tolerance).double().sum(1)
         return {
-            "violations": torch.stack(violations),
+            "violations": violations.masked_fill(self.norms.isnan(), torch.nan),
             "weight_norm": self.norm,
             "reciprocal_input_norm": self.reciprocal,
             "stability_trick_ratio": (self.weight2 / (self.gamma2 * self.x2)).sqrt(),
@@ -231,12 +232,12 @@ class Values:
         }
 
     def _of_layers(self, values: list[Any]) -> Tensor:
-        """(layers,)"""
-        dtype = torch.bool if isinstance(values[0], bool) else torch.float64
-        return torch.tensor(values, dtype=dtype, device=self.x2.device)
+        """(..., layers), in float64 unless they are flags."""
+        array = np.array(values)
+        return torch.from_numpy(array).to(self.x2.device)
 
-    def _norms(self) -> dict[str, Tensor]:
-        """By kind, (layers,); the operator norm of convolutions is NaN unless it is asked for."""
+    def _norms(self) -> Tensor:
+        """(`NORMS`, layers); the operator norm of convolutions is NaN unless it is asked for."""
         kernel = [*map(self._kernel_norm, self.layers)]
         operator = list(kernel)
         for number, layer in enumerate(self.layers):
@@ -244,7 +245,7 @@ class Values:
                 wanted = "operator-norm" in self.costly
                 operator[number] = self._operator_norm(layer) if wanted else math.nan
         authors = [authors_norm(layer.module, layer.output_positions) for layer in self.layers]
-        return dict(zip(NORMS, map(self._of_layers, (kernel, operator, authors)), strict=True))
+        return self._of_layers([kernel, operator, authors])
 
     def _kernel_norm(self, layer: Layer) -> float:
         return known(self.known, layer.name, lambda: spectral_norm(layer.weight))
@@ -255,24 +256,21 @@ class Values:
         key = layer.name, layer.input_shape
         return known(self.known, key, lambda: operator_norm(layer.module, layer.input_shape))
 
-    def _bounds(self, norm: Tensor) -> list[Tensor]:
-        """`BOUNDS` with one definition of the norm."""
+    def _bounds(self) -> tuple[Tensor, Tensor]:
+        """(`NORMS`, `BOUNDS`), and C of every layer, (`NORMS`, layers)."""
         # ||df/dW|| / ||x|| = ||Gamma|| where weights are not shared, which is finite at x = 0.
         zero = self.x2[:, 0] == 0
         ratio = (self.weight2[:, 0] / self.x2[:, 0]).masked_fill(zero, torch.inf)
         slope = (ratio if self.shared[0] else self.gamma2[:, 0]).sqrt()
-        by_layer = self._layer_bounds(norm)
-        d = _times(norm[0] * self.reciprocal[0], self.sharpness.sqrt())
-        return [norm[0] * slope.mean(), by_layer[0], d, self._nmls(norm, 0.0), by_layer.sum()]
+        c = self.norms * self.reciprocal * self.weights.sqrt()
+        c = c.masked_fill((self.x2 == 0).any(0), torch.inf)  # not 0 x inf
+        first = self.norms[:, 0]
+        b, d = first * slope.mean(), _times(first * self.reciprocal[0], self.sharpness.sqrt())
+        return torch.stack([b, c[:, 0], d, self._nmls(self.norms, 0.0), c.sum(1)], 1), c
 
-    def _layer_bounds(self, norm: Tensor) -> Tensor:
-        """C of every layer: (layers,)."""
-        bounds = norm * self.reciprocal * self.weight2.mean(0).sqrt()
-        return bounds.masked_fill((self.x2 == 0).any(0), torch.inf)  # not 0 x inf
-
-    def _nmls(self, norm: Tensor, added: float | Tensor) -> Tensor:
-        """The NMLS bound, with a number added to ||x^l||^2."""
-        factor = (norm.square() / (self.x2 + added)).sum(1).mean().sqrt()
+    def _nmls(self, norms: Tensor, added: float | Tensor) -> Tensor:
+        """The NMLS bound by norms (..., layers), with a number added to ||x^l||^2."""
+        factor = (norms[..., None, :].square() / (self.x2 + added)).sum(-1).mean(-1).sqrt()
         return _times(factor, self.sharpness.sqrt())
 
     def _relative_flatness(self) -> Tensor:
@@ -296,19 +294,19 @@ def log_volumes(
 ) -> tuple[Tensor, Tensor]:
     """Sum of ln sigma_k of each sample, and whether its Jacobian has full rank.
 
-    singular: (samples, N), descending.  largest: how many, or "all" N.  ranks: of each sample in
-    place of N, (samples,), beyond which they are 0; None: there are N. Without full rank
+    singular: (samples, ..., N), descending.  largest: how many, or "all" N.  ranks: of each sample
+    in place of N, (samples,), beyond which they are 0; None: there are N. Without full rank
     (sigma_k <= 10 eps sigma_1) the volume is zero and its logarithm minus infinity.
     """
-    chosen = singular if largest == "all" else singular[:, : int(largest)]
+    chosen = singular if largest == "all" else singular[..., : int(largest)]
     if ranks is not None:
         count = ranks.clamp(max=chosen.shape[1])
         full = ~(chosen.gather(1, count[:, None] - 1)[:, 0] <= 10 * eps * singular[:, 0])
         counted = torch.arange(chosen.shape[1], device=chosen.device) < count[:, None]
         logs = torch.where(counted, chosen, 1).log().sum(1)
         return torch.where(full, logs, -torch.inf), full
-    full = ~(chosen[:, -1] <= 10 * eps * singular[:, 0])  # or NaN
-    return torch.where(full, chosen.log().sum(1), -torch.inf), full
+    full = ~(chosen[..., -1] <= 10 * eps * singular[..., 0])  # or NaN
+    return torch.where(full, chosen.log().sum(-1), -torch.inf), full
 
 
 def participation(singular: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from flatlab.core.schema import Strict, means
 from flatlab.derivatives.checks.isolation import check_mode
 from flatlab.derivatives.jacobians.feature_maps import FeatureMaps
 from flatlab.derivatives.per_sample.probe import Findings, probe
-from flatlab.families.representations.bounds import Bounds, readout_of
+from flatlab.families.representations.bounds import bounds_of, readout_of
 from flatlab.families.representations.classes import Classes, collapse_within, linear_shares
 from flatlab.families.representations.local import (
     Local,
@@ -31,29 +31,25 @@ from flatlab.families.representations.local import (
 from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings, chen2026
 
 SAMPLE, LAYER, BOTH = ("sample",), ("layer",), ("sample", "layer")
-SENSITIVITY = "layer input/input"
-PAPYAN = "papyan2020"
-NO_ERROR = "0 where it is exact"
+SLOPE, SQUARED, SECTION = "layer input/input", "(layer input/input)^2", "chen2026 Sec. 3.5"
+
+
+def _error_of(name: str, units: str = "1", dims: tuple[str, ...] = LAYER) -> Quantity:
+    what = f"standard error of {name} over random directions; 0 where it is exact"
+    return Quantity(what, units, dims=dims)
+
 
 QUANTITIES = {
-    "feature_sensitivity": Quantity(
-        "mean ||A^l||_F^2", f"({SENSITIVITY})^2", "chen2026 Sec. 3.5", LAYER
+    "feature_sensitivity": Quantity("mean ||A^l||_F^2", SQUARED, SECTION, LAYER),
+    "feature_sensitivity_error": _error_of("feature_sensitivity", SQUARED),
+    "feature_sensitivity_per_sample": Quantity("||A^l||_F^2", SQUARED, dims=BOTH),
+    "feature_mls": chen2026(
+        "mean ||A^l||_2; where it is estimated, a lower bound", SLOPE, "Def. 3.7 for x^l", LAYER
     ),
-    "feature_sensitivity_error": Quantity(
-        f"standard error of feature_sensitivity over random directions; {NO_ERROR}",
-        f"({SENSITIVITY})^2",
-        dims=LAYER,
-    ),
-    "feature_sensitivity_per_sample": Quantity("||A^l||_F^2", f"({SENSITIVITY})^2", dims=BOTH),
-    "feature_mls": Quantity(
-        "mean ||A^l||_2; where it is estimated, a lower bound",
-        SENSITIVITY,
-        "chen2026 Def. 3.7 for x^l",
-        LAYER,
-    ),
-    "feature_mls_per_sample": Quantity("||A^l||_2", SENSITIVITY, dims=BOTH),
+    "feature_mls_per_sample": Quantity("||A^l||_2", SLOPE, dims=BOTH),
     "feature_mls_residual": Quantity(
-        f"mean ||A^l v - sigma u|| / sigma of the singular vectors found; {NO_ERROR}", dims=LAYER
+        "mean ||A^l v - sigma u|| / sigma of the singular vectors found; 0 where it is exact",
+        dims=LAYER,
     ),
     "normalized_feature_mls": Quantity(
         "mean ||A^l||_2 ||x|| / ||x^l||, over samples with x^l other than zero", dims=LAYER
@@ -61,14 +57,9 @@ QUANTITIES = {
     "feature_dimension": Quantity(
         "mean participation ratio of A^l A^l^T", "1", "chen2026 Def. 3.11 for x^l", LAYER
     ),
-    "feature_dimension_error": Quantity(
-        f"standard error of feature_dimension over random directions; {NO_ERROR}", dims=LAYER
-    ),
-    "feature_log_volume": Quantity(
-        "mean of the sum of ln sigma_j(A^l) over the k largest",
-        "ln",
-        "chen2026 Eq. 7 for x^l",
-        LAYER,
+    "feature_dimension_error": _error_of("feature_dimension"),
+    "feature_log_volume": chen2026(
+        "mean of the sum of ln sigma_j(A^l) over the k largest", "ln", "Eq. 7 for x^l", LAYER
     ),
     "feature_volume_rank": Quantity("k of feature_log_volume", dims=LAYER),
     "feature_samples_zero": Quantity(
@@ -83,12 +74,12 @@ QUANTITIES = {
     "representation_bound": chen2026(
         "median over the samples of ||W_1||_2 ||df/dW_1||_F / (sigma_min(J^l) ||x||), a bound of "
         "||A^l||_F; NaN where x^l is no cut",
-        SENSITIVITY,
+        SLOPE,
         'Eq. 22, 23, whose "=" is "<="',
         LAYER,
     ),
     "representation_bound_per_sample": chen2026(
-        "||W_1||_2 ||df/dW_1||_F / (sigma_min(J^l) ||x||)", SENSITIVITY, "Eq. 23, corrected", BOTH
+        "||W_1||_2 ||df/dW_1||_F / (sigma_min(J^l) ||x||)", SLOPE, "Eq. 23, corrected", BOTH
     ),
     "representation_bound_infinite": Quantity(
         "samples where that bound is infinite: J^l has not full column rank, or x = 0", dims=LAYER
@@ -101,56 +92,54 @@ QUANTITIES = {
     "penultimate_bound": chen2026(
         "mean of ||W_1||_2 ||df/dW_1||_F / (sigma_min(W_L) ||x||), a bound of mean ||A^L||_F; "
         "infinite where the last layer has more inputs than outputs",
-        SENSITIVITY,
+        SLOPE,
         "Eq. 16, 21",
     ),
     "penultimate_bound_by_layer": chen2026(
         "||W_1||_2 / sigma_min(W_L) sqrt(mean ||x||^-2) sqrt(S(W_1)), above penultimate_bound",
-        SENSITIVITY,
+        SLOPE,
         "Eq. 16",
     ),
     "penultimate_bound_by_sharpness": chen2026(
-        "the same with S in place of S(W_1)", SENSITIVITY, "Eq. 16"
+        "the same with S in place of S(W_1)", SLOPE, "Eq. 16"
     ),
     "head_bound": Quantity(
         "mean of ||W_1||_2 ||df/dW_1||_F / (sigma+ ||x||), a bound of head_frobenius; sigma+ the "
         "smallest singular value of W_L that is not zero",
-        SENSITIVITY,
+        SLOPE,
         "from chen2026 Eq. 21",
     ),
     "head_bound_per_sample": Quantity(
-        "||W_1||_2 ||df/dW_1||_F / (sigma+ ||x||)", SENSITIVITY, dims=SAMPLE
+        "||W_1||_2 ||df/dW_1||_F / (sigma+ ||x||)", SLOPE, dims=SAMPLE
     ),
     "head_frobenius": Quantity(
-        "mean ||P A^L||_F, P the projection onto the row space of W_L", SENSITIVITY
+        "mean ||P A^L||_F, P the projection onto the row space of W_L", SLOPE
     ),
-    "head_frobenius_per_sample": Quantity("||P A^L||_F", SENSITIVITY, dims=SAMPLE),
+    "head_frobenius_per_sample": Quantity("||P A^L||_F", SLOPE, dims=SAMPLE),
     "head_share": Quantity(
         "mean ||P A^L||_F^2 / ||A^L||_F^2, what of the features' sensitivity the outputs see"
     ),
-    "head_share_error": Quantity(
-        f"standard error of head_share over random directions; {NO_ERROR}"
-    ),
+    "head_share_error": _error_of("head_share", dims=()),
     "head_violations": Quantity(
         "samples with ||P A^L||_F above their bound; none where weights of layer 1 are not shared"
     ),
     "collapse_within": Quantity(
         "Tr(Sigma_W Sigma_B^+) / K of K classes; NaN where their means are too few or alike",
         "1",
-        f"{PAPYAN} NC1",
+        "papyan2020 NC1",
         LAYER,
     ),
     "linear_share": Quantity(
         "1 - mean ||x^l(x) - x^l(nu) - A^l(nu) d||^2 / mean ||x^l(x) - x^l(nu)||^2, d = x - nu, nu "
         "the mean input of the class",
         "1",
-        "chen2026 Sec. 3.5",
+        SECTION,
         LAYER,
     ),
     "linear_share_within": Quantity(
         "the same with the class mean of x^l in place of x^l(nu), of the spread alone",
         "1",
-        "chen2026 Sec. 3.5",
+        SECTION,
         LAYER,
     ),
 }
@@ -192,8 +181,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
 
     >>> import torch, flatlab
     >>> first, last = (torch.nn.Linear(2, 2, bias=False).double() for _ in range(2))
-    >>> first.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
-    <All keys matched successfully>
+    >>> _ = first.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
     >>> model = torch.nn.Sequential(first, last)
     >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
     >>> report = flatlab.measure(model, x, classes, families="representations")
@@ -223,7 +211,7 @@ class _Measurement:
     def __init__(
         self, model: nn.Module, samples: SampleSet, settings: Settings, findings: Findings
     ) -> None:
-        self.model, self.samples, self.settings, self.findings = model, samples, settings, findings
+        self.samples, self.settings, self.findings = samples, settings, findings
         self.options: Options = settings.options
         layers = {name: findings.modules[name] for name in findings.layers}
         self.left_out: list[str] = []
@@ -243,12 +231,7 @@ class _Measurement:
             values |= local.values if self._has("local") else {}
             if self._has("bounds", "" if self.findings.direct else NOT_DIRECT):
                 values |= self._bounds(local) | share
-        reason = "" if self.samples.labels is not None else "there are no classes"
-        collapse_too = self._has("collapse", reason)
-        shares_too = self._has("linear-share", reason)
-        if collapse_too or shares_too:
-            values |= self._of_classes(collapse_too, shares_too)
-        return values
+        return values | self._of_classes()
 
     def _has(self, part: str, reason: str = "") -> bool:
         """Whether a part is wanted and nothing is against it; refuses it if it is named."""
@@ -280,10 +263,8 @@ class _Measurement:
             self._has("bounds", f"some paths to the outputs go around the inputs of {around}")
         if readout.head is None:
             self._has("bounds", "the network does not end in a linear layer that sees one vector")
-        how, inputs = self.settings, self.samples.inputs
-        bounds = Bounds(self.maps, inputs, findings, readout, how.norms, how.batch_size)
-        of_layers = bounds.of_layers(local.squares, local.errors)
-        return of_layers | bounds.of_head(local.squares[:, -1])
+        how, given = self.settings, (self.maps, self.samples.inputs, findings, readout)
+        return bounds_of(*given, local.squares, local.errors, how.norms, how.batch_size)
 
     def _classes(self) -> Classes:
         """The samples of the global geometry with their classes."""
@@ -303,8 +284,13 @@ class _Measurement:
         present, numbers = labels.unique(return_inverse=True)
         return Classes(inputs, numbers, present)
 
-    def _of_classes(self, collapse_too: bool, shares_too: bool) -> dict[str, Tensor]:
-        """Of the samples that are wanted for it."""
+    def _of_classes(self) -> dict[str, Tensor]:
+        """Collapse and linear shares, of the samples that are wanted for it."""
+        reason = "" if self.samples.labels is not None else "there are no classes"
+        collapse_too = self._has("collapse", reason)
+        shares_too = self._has("linear-share", reason)
+        if not (collapse_too or shares_too):
+            return {}
         classes = self._classes()
         inputs = classes.inputs
         numbers = self.findings.numbers * inputs.element_size()

@@ -21,6 +21,7 @@ from flatlab.derivatives.jacobians.norms import Norms, known, spectral_norm
 from flatlab.derivatives.per_sample.engine import derivatives
 from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.derivatives.per_sample.singular_values import exact_values
+from flatlab.derivatives.per_sample.values import Derivatives
 
 SAME = {torch.float64: 1e-9, torch.float32: 1e-3}
 """Two derivatives are the same if they differ by at most this share of the norms multiplied."""
@@ -93,79 +94,82 @@ def smallest_values(
     return values
 
 
-class Bounds:
-    """The bounds of all layers and of the head, and what they are bounds of."""
+def bounds_of(
+    maps: FeatureMaps,
+    inputs: Tensor,
+    findings: Findings,
+    readout: Readout,
+    squares: Tensor,
+    errors: Tensor,
+    norms: Norms,
+    size: int | None,
+) -> dict[str, Any]:
+    """The bounds of all layers and of the head, and what they are bounds of.
 
-    def __init__(
-        self,
-        maps: FeatureMaps,
-        inputs: Tensor,
-        findings: Findings,
-        readout: Readout,
-        norms: Norms,
-        size: int | None,
-    ) -> None:
-        """norms: known already.  size: samples at a time; None: as many as fit."""
-        exact = derivatives(maps.model, inputs, adaptive=False, batch_size=size)
-        first = exact.layers[0]
-        if first.name != findings.layers[0]:
-            raise MeasureError(
-                f"bounds: the gradients of {findings.layers[0]!r} are not those of plain autograd"
-            )
-        self.readout, self.gram = readout, exact.gram
-        self.smallest = smallest_values(maps, inputs, findings, size)
-        self.norm = known(norms, first.name, lambda: spectral_norm(first.weight))
-        slope = (first.weight2.double() / first.x2.double()).sqrt()
-        slope = slope.masked_fill(first.x2 == 0, torch.inf)
-        # ||df/dW|| / ||x|| = ||Gamma|| where weights are not shared, which is finite at x = 0.
-        self.slope = self.norm * (slope if first.shared else first.gamma2.double().sqrt())
-        self.reciprocal = first.x2.double().reciprocal().mean().sqrt()
-        self.of_first = first.weight2.double().mean().sqrt()
-        self.of_all = exact.sharpness.double().mean().sqrt()
-        self.tolerance = 1 + (1e-6 if inputs.dtype == torch.float64 else 1e-4)
+    squares: ||A^l||_F^2, (samples, layers).  errors: theirs.
+    norms: known already.  size: samples at a time; None: as many as fit.
+    """
+    exact = derivatives(maps.model, inputs, adaptive=False, batch_size=size)
+    first = exact.layers[0]
+    if first.name != findings.layers[0]:
+        raise MeasureError(
+            f"bounds: the gradients of {findings.layers[0]!r} are not those of plain autograd"
+        )
+    smallest = smallest_values(maps, inputs, findings, size)
+    norm = known(norms, first.name, lambda: spectral_norm(first.weight))
+    slope = (first.weight2.double() / first.x2.double()).sqrt()
+    slope = slope.masked_fill(first.x2 == 0, torch.inf)
+    # ||df/dW|| / ||x|| = ||Gamma|| where weights are not shared, which is finite at x = 0.
+    slope = norm * (slope if first.shared else first.gamma2.double().sqrt())
+    tolerance = 1 + (1e-6 if inputs.dtype == torch.float64 else 1e-4)
+    cut = torch.tensor(readout.cuts, device=squares.device)
+    bound = (slope[:, None] / smallest).masked_fill(smallest == 0, torch.inf)
+    rows = bound.sort(0).values  # whose median may be infinite
+    surely = (squares - 3 * errors).clamp(min=0).sqrt()
+    values = {
+        "representation_bound_per_sample": bound,
+        "representation_bound": (rows[(len(rows) - 1) // 2] + rows[len(rows) // 2]) / 2,
+        "representation_bound_infinite": bound.isinf().double().sum(0),
+        "representation_violations": (surely > bound * tolerance).double().sum(0),
+    }
+    values = {name: value.masked_fill(~cut, torch.nan) for name, value in values.items()}
+    if readout.head is None:
+        return values
+    return values | _of_head(readout.head, exact, squares[:, -1], norm, slope, tolerance)
 
-    def of_layers(self, squares: Tensor, errors: Tensor) -> dict[str, Any]:
-        """The bounds of all layers.  squares: ||A^l||_F^2, (samples, layers).  errors: theirs."""
-        cut = torch.tensor(self.readout.cuts, device=squares.device)
-        smallest = self.smallest
-        bound = (self.slope[:, None] / smallest).masked_fill(smallest == 0, torch.inf)
-        surely = (squares - 3 * errors).clamp(min=0).sqrt()
-        values = {
-            "representation_bound_per_sample": bound,
-            "representation_bound": _medians(bound),
-            "representation_bound_infinite": bound.isinf().double().sum(0),
-            "representation_violations": (surely > bound * self.tolerance).double().sum(0),
-        }
-        return {name: value.masked_fill(~cut, torch.nan) for name, value in values.items()}
 
-    def of_head(self, squares: Tensor) -> dict[str, Any]:
-        """Those of the penultimate features.  squares: ||A^L||_F^2, (samples,)."""
-        head = self.readout.head
-        if head is None:
-            return {}
-        weight = head.weight.detach().double()
-        singular = torch.linalg.svdvals(weight)
-        rounding = singular[0] * max(weight.shape) * torch.finfo(head.weight.dtype).eps
-        not_zero = singular[singular > rounding]
-        nothing = weight.shape[1] > len(singular) or len(not_zero) < weight.shape[1]
-        smallest = weight.new_zeros(()) if nothing else singular[-1]
-        back = inverse(head)
-        seen = ((back.T @ back) * self.gram).sum((1, 2)).clamp(min=0).sqrt()  # ||W_L^+ J||_F
-        above = self.slope / (not_zero[-1] if len(not_zero) else 0.0)
-        by_norms = self.norm * self.reciprocal / smallest
-        per_sample = (self.slope / smallest).masked_fill(smallest == 0, torch.inf)
-        return {
-            "penultimate_bound": per_sample.mean(),
-            "penultimate_bound_by_layer": _times(by_norms, self.of_first),
-            "penultimate_bound_by_sharpness": _times(by_norms, self.of_all),
-            "head_bound": above.mean(),
-            "head_bound_per_sample": above,
-            "head_frobenius": seen.mean(),
-            "head_frobenius_per_sample": seen,
-            "head_share": (seen.square() / squares)[squares > 0].mean(),
-            "head_share_error": seen.new_zeros(()),
-            "head_violations": (seen > above * self.tolerance).double().sum(),
-        }
+def _of_head(
+    head: nn.Linear,
+    exact: Derivatives,
+    squares: Tensor,
+    norm: float,
+    slope: Tensor,
+    tolerance: float,
+) -> dict[str, Any]:
+    """Those of the penultimate features.  squares: ||A^L||_F^2, (samples,)."""
+    weight, first = head.weight.detach().double(), exact.layers[0]
+    singular = torch.linalg.svdvals(weight)
+    rounding = singular[0] * max(weight.shape) * torch.finfo(head.weight.dtype).eps
+    not_zero = singular[singular > rounding]
+    nothing = weight.shape[1] > len(singular) or len(not_zero) < weight.shape[1]
+    smallest = weight.new_zeros(()) if nothing else singular[-1]
+    back = inverse(head)
+    seen = ((back.T @ back) * exact.gram).sum((1, 2)).clamp(min=0).sqrt()  # ||W_L^+ J||_F
+    above = slope / (not_zero[-1] if len(not_zero) else 0.0)
+    by_norms = norm * first.x2.double().reciprocal().mean().sqrt() / smallest
+    per_sample = (slope / smallest).masked_fill(smallest == 0, torch.inf)
+    return {
+        "penultimate_bound": per_sample.mean(),
+        "penultimate_bound_by_layer": _times(by_norms, first.weight2.double().mean().sqrt()),
+        "penultimate_bound_by_sharpness": _times(by_norms, exact.sharpness.double().mean().sqrt()),
+        "head_bound": above.mean(),
+        "head_bound_per_sample": above,
+        "head_frobenius": seen.mean(),
+        "head_frobenius_per_sample": seen,
+        "head_share": (seen.square() / squares)[squares > 0].mean(),
+        "head_share_error": seen.new_zeros(()),
+        "head_violations": (seen > above * tolerance).double().sum(),
+    }
 
 
 def inverse(head: nn.Linear) -> Tensor:
@@ -173,13 +177,6 @@ def inverse(head: nn.Linear) -> Tensor:
     weight = head.weight.detach()
     rounding = max(weight.shape) * torch.finfo(weight.dtype).eps
     return torch.linalg.pinv(weight.double(), rtol=rounding)
-
-
-def _medians(bounds: Tensor) -> Tensor:
-    """Over the samples, infinite bounds included: (samples, layers) -> (layers,)."""
-    rows = bounds.sort(0).values
-    middle = len(rows) // 2
-    return rows[middle] if len(rows) % 2 else (rows[middle - 1] + rows[middle]) / 2
 
 
 def _times(factor: Tensor, root: Tensor) -> Tensor:

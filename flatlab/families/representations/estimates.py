@@ -6,7 +6,7 @@ own, so that errors of samples are independent; ratios are corrected by the jack
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -74,17 +74,17 @@ def estimates(
     accuracy: relative standard error of squares and dimensions of every layer.
     """
     numbers = BLOCK * findings.numbers * inputs.element_size()
-    seed, size = settings.seed, settings.batch_size or max(1, BYTES // numbers)
+    size = settings.batch_size or max(1, BYTES // numbers)
     with ProgressBar("random directions", len(inputs), settings.progress) as forecast:
-        blocks = [_block(maps, inputs, head, seed, 0, size, forecast)]
+        block = partial(_block, maps, inputs, head, settings.seed, size, forecast)
+        blocks = [block(0)]
         values, errors = torch.stack([blocks[0].squares, blocks[0].dimensions], 1)
         own = [name in maps.unchanged for name in maps.modules]  # where both are known
         relative = (errors / values).masked_fill(torch.tensor(own, device=inputs.device), 0.0)
         worst = relative.nan_to_num(0.0).max().item()
         wanted = min(MOST, max(1, math.ceil((worst / accuracy) ** 2)))
         forecast.extend((wanted - 1) * len(inputs))
-        further = range(1, wanted)
-        blocks += [_block(maps, inputs, head, seed, n, size, forecast) for n in further]
+        blocks += map(block, range(1, wanted))
     names = ("squares", "dimensions", "share", "per_sample")
     return Estimates(
         **{name: _mean([getattr(block, name) for block in blocks]) for name in names},
@@ -105,9 +105,9 @@ def _block(
     inputs: Tensor,
     head: nn.Linear | None,
     seed: int,
-    number: int,
     size: int,
     forecast: ProgressBar,
+    number: int,
 ) -> Estimates:
     grams, seen, starts = [], [], []
     for first in range(0, len(inputs), size):
@@ -115,10 +115,7 @@ def _block(
         signs = torch.stack([_signs(each, seed, number, first + k) for k, each in enumerate(x)], 1)
         *moved, change = maps.along(x, signs)
         rows = [each.transpose(0, 1) for each in moved]
-        inner = [
-            _inner(each, n in maps.unchanged) for n, each in zip(maps.modules, rows, strict=True)
-        ]
-        grams.append(torch.stack(inner, 1))
+        grams.append(torch.stack([(each @ each.mT).double() for each in rows], 1))
         if number == 0:
             longest = _leading(grams[-1]).to(x)
             starts.append([(longest[:, k] @ each)[:, 0] for k, each in enumerate(rows)])
@@ -143,15 +140,6 @@ def _block(
     )
 
 
-def _inner(rows: Tensor, signs: bool) -> Tensor:
-    """<A r_i, A r_j> in float64; of signs themselves, where A = 1, only the squares."""
-    samples, directions, width = rows.shape
-    if signs:
-        unit = torch.eye(directions, dtype=torch.float64, device=rows.device)
-        return (width * unit).expand(samples, -1, -1)
-    return (rows @ rows.mT).double()
-
-
 def _leading(gram: Tensor) -> Tensor:
     """Roughly the eigenvector of the largest eigenvalue: (..., n, n) -> (..., 1, n)."""
     vector = gram.new_ones(*gram.shape[:-2], 1, gram.shape[-1])
@@ -164,12 +152,8 @@ def _leading(gram: Tensor) -> Tensor:
 def _signs(x: Tensor, seed: int, block: int, sample: int) -> Tensor:
     """The random signs of one sample, the same whatever its batch is: (BLOCK, ...)."""
     generator = np.random.default_rng([seed, block, sample])
-    return (
-        torch.from_numpy(generator.integers(2, size=(BLOCK, *x.shape), dtype=np.int8))
-        .to(x)
-        .mul_(2)
-        .sub_(1)
-    )
+    drawn = generator.integers(2, size=(BLOCK, *x.shape), dtype=np.int8)
+    return torch.from_numpy(2 * drawn - 1).to(x)
 
 
 def _with_error(found: Tensor) -> Tensor:
@@ -228,35 +212,26 @@ def largest_values(
     columns = []
     others = len(maps.modules) - len({*maps.modules} & {*maps.unchanged})
     with ProgressBar("norms of layers", TYPICAL * len(inputs) * others, progress) as forecast:
-        for (name, module), start in zip(maps.modules.items(), starts, strict=True):
+        for name, start in zip(maps.modules, starts, strict=True):
             if name in maps.unchanged:
                 one = torch.ones(len(inputs), dtype=torch.float64, device=inputs.device)
                 columns.append(torch.stack([one, one * 0]))
                 continue
             zero = (start == 0).all(1, keepdim=True) | ~start.isfinite().all(1, keepdim=True)
             start = torch.where(zero, 1.0, start).to(inputs)
-            features = _function(maps, name, module)
-            columns.append(_of_layer(features, inputs, start, accuracy, forecast))
+            alone = FeatureMaps(maps.model, {name: maps.modules[name]})
+            columns.append(_of_layer(alone, inputs, start, accuracy, forecast))
     return torch.stack(columns, 2)
 
 
-def _function(maps: FeatureMaps, name: str, module: nn.Module) -> Callable[[Tensor], Tensor]:
-    alone = FeatureMaps(maps.model, {name: module})
+def _of_layer(
+    alone: FeatureMaps, inputs: Tensor, starts: Tensor, accuracy: float, forecast: ProgressBar
+) -> Tensor:
+    """The same of one layer: (2, samples)."""
 
     def features(x: Tensor) -> Tensor:
         return alone(x)[0] + 0 * x.flatten(1)[:, :1]  # of x, also where the layer is not
 
-    return features
-
-
-def _of_layer(
-    features: Callable[[Tensor], Tensor],
-    inputs: Tensor,
-    starts: Tensor,
-    accuracy: float,
-    forecast: ProgressBar,
-) -> Tensor:
-    """The same of one layer: (2, samples)."""
     size = samples_at_a_time(features, inputs)
     parts = []
     for x, u in zip(inputs.split(size), starts.split(size), strict=True):

@@ -162,7 +162,8 @@ def spectra(
     """What the singular values of A^l tell: (4, samples, layers), in float64.
 
     ||A^l||_F^2; (Tr C)^2 / Tr C^2 with C = A^l A^l^T, NaN where A^l = 0; ||A^l||_2; and the sum of
-    ln sigma_j over the k largest, minus infinity where one of them is zero.  counts: k by layer.
+    ln sigma_j over the k largest, minus infinity where one of them is zero.  counts: k by layer, at
+    most as many as x has numbers.
     """
     parts: list[Tensor] = []
     basis = _basis(inputs, findings)
@@ -175,9 +176,7 @@ def spectra(
             of_layers = []
             for name, count in zip(maps.modules, counts, strict=True):
                 same = name in maps.unchanged
-                of_layers.append(
-                    _identity(chunk, count) if same else _of_layer(next(jacobians), count)
-                )
+                of_layers.append(_identity(chunk) if same else _of_layer(next(jacobians), count))
                 forecast.tick(len(chunk))
             parts.append(torch.stack(of_layers, 2))  # (4, samples, layers)
     return torch.cat(parts, 1)
@@ -220,11 +219,10 @@ def _basis(x: Tensor, findings: Findings) -> Tensor:
     return torch.eye(numbers, dtype=x.dtype, device=x.device).view(-1, 1, *x.shape[1:])
 
 
-def _identity(x: Tensor, count: int) -> Tensor:
+def _identity(x: Tensor) -> Tensor:
     """What `spectra` has for A^l = 1: (4, samples)."""
     numbers = x[0].numel()
-    volume = 0.0 if count <= numbers else -torch.inf
-    values = torch.tensor([numbers, numbers, 1.0, volume], dtype=torch.float64, device=x.device)
+    values = torch.tensor([numbers, numbers, 1.0, 0.0], dtype=torch.float64, device=x.device)
     return values[:, None].expand(4, len(x))
 
 

@@ -126,8 +126,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
 
     >>> import torch, flatlab
     >>> network = torch.nn.Linear(2, 2, bias=False).double()
-    >>> network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
-    <All keys matched successfully>
+    >>> _ = network.load_state_dict({"weight": torch.tensor([[1.0, 0.0], [0.0, 2.0]])})
     >>> x, classes = torch.tensor([[3.0, 4.0], [4.0, 0.0]]), torch.tensor([1, 0])
     >>> radii = {"worst-standard-linf": [0.001, 0.002]}
     >>> how = {"families": "sharpness", "sharpness_loss": None, "loss": "half-mse"}
@@ -162,9 +161,8 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     size = options.sharpness_batch or len(targets)
     inputs, logits = laid_out(model, samples.inputs), _logits(settings.loss.classes)
     batches = list(zip(inputs.split(size), targets.split(size), strict=True))
-    at_a_time = settings.batch_size or fitting(
-        lambda: run(model, inputs[:1]), settings.budget, len(inputs)
-    )
+    one = partial(run, model, inputs[:1])
+    at_a_time = settings.batch_size or fitting(one, settings.budget, len(inputs))
     what = f"{len(measured)} sharpnesses on {len(targets)} samples"
     with ProgressBar(what, len(batches) * steps, settings.progress) as bar:
         for x, y in batches:
@@ -216,13 +214,13 @@ def _averages(
     generator, zero = torch.Generator(batch.weights.device), torch.zeros_like(batch.weights)
     before = cache(lambda transform: batch.values(zero, [transform]))
     noise = torch.empty_like(zero)
+    changes: dict[tuple[int, int], list[Tensor]] = {}
     for norm in ("l2", "linf"):
         together: dict[tuple[bool, float], list[Cell]] = {}
         for cell in cells:
             if cell.norm == norm:
                 together.setdefault((cell.scale == "standard", cell.radius), []).append(cell)
         generator.manual_seed(seed)
-        changes: dict[tuple[int, int], list[Tensor]] = {}
         for _ in range(options.sharpness_draws if together else 0):
             if norm == "l2":
                 noise.normal_(generator=generator)
@@ -234,9 +232,9 @@ def _averages(
                 losses = batch.values(change, [logits[cell.scale] for cell in cells_of_draw])
                 for cell, value in zip(cells_of_draw, losses, strict=True):
                     changes.setdefault(cell.place, []).append(value)
-        for cell in (cell for cells_of_draw in together.values() for cell in cells_of_draw):
-            of_draws = torch.stack(changes[cell.place]) - before(logits[cell.scale])
-            yield cell.place, of_draws.cpu().numpy()
+    for cell in cells:
+        of_draws = torch.stack(changes[cell.place]) - before(logits[cell.scale])
+        yield cell.place, of_draws.cpu().numpy()
 
 
 def _ascents(
@@ -255,13 +253,9 @@ def _ascents(
         origin = origins(transform)
         scale = torch.ones_like(zero) if cell.scale == "standard" else batch.weights.abs()
         field = Neighbourhood(cell.norm, cell.radius, scale, steepest)
-        history = ascend(
-            partial(batch.evaluate, transform=transform),
-            field,
-            options.sharpness_steps,
-            origin,
-            field.draw(generator.manual_seed(seed)) if random else None,
-        )
+        start = field.draw(generator.manual_seed(seed)) if random else None
+        function = partial(batch.evaluate, transform=transform)
+        history = ascend(function, field, options.sharpness_steps, origin, start)
         yield cell.place, np.array(history) - origin[0]
 
 
@@ -275,11 +269,8 @@ def _logits(classes: int) -> dict[str, Transform]:
         rows = outputs.reshape(-1, classes or outputs.shape[1])
         return normalized(rows).view_as(outputs)
 
-    return {"standard": as_they_are, "adaptive": as_they_are, "normalized": by_position}
-
-
-def as_they_are(outputs: Tensor) -> Tensor:
-    return outputs
+    unchanged = nn.Identity()
+    return {"standard": unchanged, "adaptive": unchanged, "normalized": by_position}
 
 
 def normalized(outputs: Tensor) -> Tensor:

@@ -48,12 +48,11 @@ class Neighbourhood:
 
     def step(self, g: Tensor, gradient: Tensor, size: float) -> Tensor:
         """A step of ascent and the projection of where it leads.  gradient: with respect to d."""
-        if self.norm == "linf":
-            along = gradient.where(self.scale > 0, 0.0).sign()
-        elif self.steepest:
+        if self.norm == "l2" and self.steepest:
             along = _unit(self.scale * gradient)
         else:
-            along = _unit(gradient.where(self.scale > 0, 0.0))
+            free = gradient.where(self.scale > 0, 0.0)
+            along = free.sign() if self.norm == "linf" else _unit(free)
         return self.project(g + size * along)
 
     def project(self, g: Tensor) -> Tensor:

@@ -20,16 +20,7 @@ import xarray as xr
 from flatlab.lab.figures import style
 from flatlab.lab.figures.labels import NAMES, in_words, label_of, title_of, without_common
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import (
-    BOUNDS,
-    SAMPLES,
-    Look,
-    counted,
-    legend,
-    letters,
-    log_spaced,
-    look_of_settings,
-)
+from flatlab.lab.figures.style import Look
 from flatlab.lab.tables import selection
 from flatlab.lab.tables.curves import series
 from flatlab.lab.tables.networks import Networks, ResultTables
@@ -72,12 +63,11 @@ def spread(
     for name, each in product(quantities, samples):
         series(networks.key, networks.runs, name, each)  # raises for what the table does not have
     chosen = networks.curves.followed
-    if log_spaced(chosen["checkpoint"].values):
+    if style.log_spaced(chosen["checkpoint"].values):
         chosen = chosen.sel(checkpoint=chosen["checkpoint"].values > 0)
     settings = in_words(chosen, named)
-    values = zip(
-        *(chosen[key].values for key in selection.hyperparameters(chosen)), settings, strict=True
-    )
+    levels = (chosen[key].values for key in chosen.attrs["hyperparameters"])
+    values = zip(*levels, settings, strict=True)
     parts = []
     for setting in dict.fromkeys(setting for *_, setting in sorted(values)):
         runs = chosen.isel(run=[s == setting for s in settings])
@@ -168,9 +158,9 @@ def draw_panels(
     """
     curves, windows = (frame[frame["row"] == row] for row in ("curve", "window"))
     windows = windows.drop_duplicates(["setting", "iteration"])
-    known = {**SAMPLES, **BOUNDS, **(looks or {})}
+    known = {**style.SAMPLES, **style.BOUNDS, **(looks or {})}
     first = [] if line == "setting" else [name for name in known if name in {*curves[line]}]
-    known = look_of_settings([*first, *curves[line]], known)
+    known = style.look_of_settings([*first, *curves[line]], known)
     columns = min(columns, len(panels))
     axes = list(
         fig.subplots(-(-len(panels) // columns), columns, squeeze=False, sharey=shared).flat
@@ -199,10 +189,10 @@ def draw_panels(
         if ax.get_yscale() == "linear":
             seeds = [name for name in shown if SEED in str(name)]
             style.span(ax, shown[["median", *seeds]].melt()["value"].astype(float), 1.0)
-    letters(axes[: len(panels)] if len(panels) > 1 else [])
+    style.letters(axes[: len(panels)] if len(panels) > 1 else [])
     fig.supxlabel(unit, fontsize=6.5)
     spare = next(iter(axes[len(panels) :]), None)
-    legend(fig, spare=spare, **_entries(curves, line, known, names, marks=len(windows) > 0))
+    style.legend(fig, spare=spare, **_entries(curves, line, known, names, marks=len(windows) > 0))
     return dict(zip(panels, axes, strict=False))
 
 
@@ -216,7 +206,7 @@ def _entries(
     """The title and the entries of the legend; where all lines have as many runs, once."""
     title, names = without_common(list(looks)) if line == "setting" else ("", {})
     names = names or {name: labels.get(name, name) for name in looks}
-    counts = {name: counted(rows, "run") for name, rows in curves.groupby(line)["runs"]}
+    counts = {name: style.counted(rows, "run") for name, rows in curves.groupby(line)["runs"]}
     if len({*counts.values()}) == 1:  # otherwise the caption says how many there are
         title += f" ({next(iter(counts.values()))} each)" * bool(title)
         counts = {}

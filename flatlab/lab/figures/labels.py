@@ -7,8 +7,6 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flatlab.lab.tables.selection import hyperparameters
-
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -153,7 +151,7 @@ def in_words(table: xr.Dataset, named: Sequence[str] = ()) -> list[str]:
 
     named: these hyper-parameters alone, where the others are the same for all runs.
     """
-    keys = named or hyperparameters(table)
+    keys = named or table.attrs["hyperparameters"]
     if not keys:  # of networks from elsewhere of which nothing more is known
         return ["all"] * table.sizes["run"]
     names = [WORDS.get(key, key) for key in keys]

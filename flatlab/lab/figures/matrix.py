@@ -16,15 +16,14 @@ import pandas as pd
 from flatlab.lab.figures import labels, style
 from flatlab.lab.figures.points import OfSettings, Panel, draw_panels
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import OTHER_KINDS
-from flatlab.lab.tables.networks import ResultTables
+from flatlab.lab.tables.networks import BESIDE, ResultTables
 
 MATRICES = ("rho", "low", "high")
 
 
 def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     """Rows `run`: setting, hyper-parameters and quantities of a network.  Rows `rho`, `low` and
-    `high`: the correlation matrix and the ends of its intervals.  Rows of `style.OTHER_KINDS`: the
+    `high`: the correlation matrix and the ends of its intervals.  Rows of `BESIDE`: the
     correlations within settings and adjusted for the training loss.
     """
     ((key, networks),) = tables.items()
@@ -37,10 +36,10 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
     else:
         known = tables.correlations(key, names).sel(x=names, y=names)
     matrices = [known[name].sel(kind="pooled").values for name in MATRICES]
-    matrices += [known["rho"].sel(kind=kind).values for kind in OTHER_KINDS]
+    matrices += [known["rho"].sel(kind=kind).values for kind in BESIDE]
     head = {"row": "run", "name": data["run"].values, "setting": labels.in_words(data)}
     parts = [pd.DataFrame({**head, **values})]
-    for kind, matrix in zip((*MATRICES, *OTHER_KINDS), matrices, strict=True):
+    for kind, matrix in zip((*MATRICES, *BESIDE), matrices, strict=True):
         columns = dict(zip(names, matrix.T, strict=True))
         parts.append(pd.DataFrame({"row": kind, "name": names, **columns}))
     return pd.concat(parts, ignore_index=True)
@@ -99,7 +98,7 @@ def draw_matrix(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
     """
     names = figure["quantities"]
     runs = frame[frame["row"] == "run"]
-    rows = (*MATRICES, *OTHER_KINDS)
+    rows = (*MATRICES, *BESIDE)
     matrices = {kind: frame[frame["row"] == kind].set_index("name")[names] for kind in rows}
     axes = fig.subplots(len(names), len(names), squeeze=False, gridspec_kw={"wspace": 0.05})
     fig.get_layout_engine().set(w_pad=0.01, h_pad=0.01, hspace=0.02, wspace=0.02)

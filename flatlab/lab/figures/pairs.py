@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from flatlab.lab.figures import labels, style
+from flatlab.lab.figures import labels
 from flatlab.lab.figures.points import OfSettings, Panel, draw_panels
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.tables.networks import ResultTables
+from flatlab.lab.tables.networks import BESIDE, ResultTables
 
 
 def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
@@ -28,7 +28,7 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
             )
             pair = known.sel(x=x, y=y)
             rho = {name: float(pair[name].sel(kind="pooled")) for name in ("rho", "low", "high")}
-            rho |= {kind: float(pair["rho"].sel(kind=kind)) for kind in style.OTHER_KINDS}
+            rho |= {kind: float(pair["rho"].sel(kind=kind)) for kind in BESIDE}
             parts.append(pd.DataFrame([{"row": "rho", **head, **rho}]))
     return pd.concat(parts, ignore_index=True)
 

@@ -13,16 +13,7 @@ import pandas as pd
 from flatlab.lab.figures import style
 from flatlab.lab.figures.labels import label_of, two_digits, values_in_words
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import (
-    COLORS,
-    DARK_ENOUGH,
-    LARGEST,
-    MAP,
-    MARKERS,
-    MIDDLE,
-    UNKNOWN,
-    marker_of,
-)
+from flatlab.lab.figures.style import Look
 
 NARROW = 4
 """From so many panels side by side on, labels are smaller, and an interval has its own line."""
@@ -76,7 +67,7 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
 def _forest(ax: Any, facts: pd.DataFrame, figure: Settings) -> None:
     """The correlations of all panels, over all networks and over a part of them."""
     name, *columns = figure["subset"]
-    looks = {"all networks": style.Look("0.15", "o", ""), name: style.Look(COLORS[0], "D", "")}
+    looks = {"all networks": Look("0.15", "o", ""), name: Look(style.COLORS[0], "D", "")}
     numbers = dict(zip(looks, ([figure["correlation"], "low", "high"], columns), strict=True))
     rows = {
         figure["panels"][fact[figure["panel"]]][0].partition("\n")[0]: [
@@ -198,7 +189,7 @@ def _axes(ax: Any, panel: Panel, narrow: bool, ticks: int) -> None:
     ax.set_title("\n".join(filter(None, [panel.heading, text])), loc="left")
 
 
-def forest(ax: Any, rows: Mapping[str, Sequence[tuple[style.Look, Any]]], label: str) -> None:
+def forest(ax: Any, rows: Mapping[str, Sequence[tuple[Look, Any]]], label: str) -> None:
     """Correlations with the ends of their intervals, below each other under the name of a row."""
     for place, (name, correlations) in enumerate(rows.items()):
         ax.text(-1, 0.24 - place, name, fontsize=6)
@@ -242,20 +233,20 @@ class OfFactors:
         from matplotlib.cm import ScalarMappable
         from matplotlib.colors import ListedColormap, LogNorm, Normalize, to_hex
 
-        self.figure, self.factors, self.colors = figure, factors, COLORS
+        self.figure, self.factors, self.colors = figure, factors, style.COLORS
         self.levels = {name: list(frame[name].dropna().unique()) for name in factors}
         steps = self.levels[factors[0]] if factors else []
         if len(steps) > 2 and not isinstance(steps[0], str):
             steps.sort()
-            shares = np.linspace(0, DARK_ENOUGH, len(steps))
-            self.colors = tuple(to_hex(colormaps[MAP](share)) for share in shares)
+            shares = np.linspace(0, style.DARK_ENOUGH, len(steps))
+            self.colors = tuple(to_hex(colormaps[style.MAP](share)) for share in shares)
         self.bar = None
         shade, runs = figure["shade"], frame[frame["row"] == "run"]
         if shade and len(runs):
             ends = np.nanmin(runs[shade]), np.nanmax(runs[shade])
             norm = LogNorm(*ends) if ends[0] > 0 and ends[1] > 20 * ends[0] else Normalize(*ends)
-            shades = ListedColormap(colormaps[MAP](np.linspace(0, DARK_ENOUGH, 256)))
-            self.bar = ScalarMappable(norm, shades.with_extremes(bad=UNKNOWN))
+            shades = ListedColormap(colormaps[style.MAP](np.linspace(0, style.DARK_ENOUGH, 256)))
+            self.bar = ScalarMappable(norm, shades.with_extremes(bad=style.UNKNOWN))
 
     def scatter(self, ax: Any, points: pd.DataFrame) -> None:
         """The networks of a panel."""
@@ -284,7 +275,7 @@ class OfFactors:
     def of(self, key: tuple[Any, ...]) -> tuple[str, str]:
         """Colour and marker of a group: of one and of the other of its hyper-parameters."""
         if not key:
-            return COLORS[0], MARKERS[0]
+            return style.COLORS[0], style.MARKERS[0]
         levels = dict(zip(self.figure["groups"], key, strict=True))
         first, last = self.factors[0], self.factors[-1]
         return self._color(first, levels[first]), self._marker(last, levels[last])
@@ -294,12 +285,12 @@ class OfFactors:
 
     def _marker(self, name: str, level: Any) -> str:
         if name == "batch_size":
-            return marker_of(level)
-        return MARKERS[self.levels[name].index(level) % len(MARKERS)]
+            return style.marker_of(level)
+        return style.MARKERS[self.levels[name].index(level) % len(style.MARKERS)]
 
     def diameters(self, rows: pd.DataFrame) -> Sequence[float]:
         """Of the markers of some networks, in points."""
-        return [MIDDLE] * len(rows)
+        return [style.MIDDLE] * len(rows)
 
     def explain(self, fig: Any, axes: Any, counted: str = "", across: int = 7) -> None:
         """A legend above all panels, with so many entries side by side, and a bar of colours.
@@ -330,7 +321,7 @@ class OfFactors:
                 first = name == self.factors[0]
                 color, marker = self._color(name, level), self._marker(name, level)
                 look = (color, "o") if first else ("0.4", marker)
-                handles.append((values_in_words(self.figure, {name: level}), *look, LARGEST))
+                handles.append((values_in_words(self.figure, {name: level}), *look, style.LARGEST))
         return handles
 
 

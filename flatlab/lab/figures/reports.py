@@ -29,11 +29,6 @@ ENDS = {"largest": "o", "smallest": "v"}
 """Markers of eigenvalues by the end of the spectrum."""
 
 
-def _units(array: xr.DataArray) -> str:
-    units: str = array.attrs.get("units", "")
-    return units
-
-
 # ---- what is shown of a report
 
 
@@ -45,7 +40,7 @@ def _spectrum(report: xr.Dataset) -> pd.DataFrame:
             named = {dim: "rank", name: "value", f"{end}_residual": "residual"}
             both = report[[name, f"{end}_residual"]].to_dataframe().reset_index()
             both = both.rename(columns=named).astype({"rank": int})
-            parts.append(both.assign(end=end, units=_units(report[name])))
+            parts.append(both.assign(end=end, units=report[name].attrs.get("units", "")))
     columns = ["block", "matrix", "end", "rank", "value", "residual", "units"]
     return pd.concat(parts)[columns].dropna(subset="value")
 
@@ -55,9 +50,8 @@ def _density(report: xr.Dataset) -> pd.DataFrame:
     names = ["density_at", "spectral_density", "spectral_density_error", "density_width"]
     named = dict(zip(names, ["eigenvalue", "density", "error", "width"], strict=True))
     frame = report[names].to_dataframe().reset_index().rename(columns=named)
-    return frame.assign(units=_units(report["density_at"]))[
-        ["block", "matrix", *named.values(), "units"]
-    ]
+    frame = frame.assign(units=report["density_at"].attrs.get("units", ""))
+    return frame[["block", "matrix", *named.values(), "units"]]
 
 
 def _landscape(report: xr.Dataset) -> pd.DataFrame:
@@ -80,7 +74,7 @@ def _run(report: xr.Dataset) -> pd.DataFrame:
     for quantity, array in report.data_vars.items():
         if set(array.dims) - {"block", "matrix", "rank"} == {"step"} and not _is_about(quantity):
             values = array.isel({dim: 0 for dim in array.dims if dim != "step"}).values
-            about = {"quantity": str(quantity), "units": _units(array)}
+            about = {"quantity": str(quantity), "units": array.attrs.get("units", "")}
             parts.append(pd.DataFrame({**about, "step": array["step"].values, "value": values}))
     return pd.concat(parts)
 
@@ -96,14 +90,14 @@ def _barriers(report: xr.Dataset) -> pd.DataFrame:
     """Barriers of pairs."""
     pairs = report[["barrier", "highest_at"]].to_dataframe().reset_index()
     columns = ["network", "other", "barrier", "highest_at"]
-    return pairs[columns].assign(units=_units(report["barrier"]))
+    return pairs[columns].assign(units=report["barrier"].attrs.get("units", ""))
 
 
 def _layers(report: xr.Dataset) -> pd.DataFrame:
     """Quantities that have a value per layer, in the order of the network."""
     columns = ["quantity", "units", "layer", "value"]
     rows = [
-        (str(name), _units(array), str(layer), float(value))
+        (str(name), array.attrs.get("units", ""), str(layer), float(value))
         for name, array in report.items()
         if array.dims == ("layer",)
         for layer, value in zip(array["layer"].values, array.values, strict=True)

@@ -71,11 +71,8 @@ KINDS: dict[Literal["pooled", "within", "adjusted"], tuple[str, Look]] = {
 }
 """Name and look of the kinds of correlation; the papers show the first."""
 
-OTHER_KINDS: tuple[Literal["within", "adjusted"], ...] = ("within", "adjusted")
-
 ORDERED = ("#0d0887", "#7e03a8", "#cc4778", "#ed7953", "#c99a00")
 """Values of an ordered factor: steps of matplotlib's map "plasma", the last two darker."""
-
 
 COLORS: tuple[str, ...] = ("#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#949494")
 MARKERS = "o^sDvPX"

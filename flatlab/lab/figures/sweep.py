@@ -8,7 +8,6 @@ import pandas as pd
 from flatlab.lab.figures import style
 from flatlab.lab.figures.labels import WORDS, label_of, title_of
 from flatlab.lab.figures.render import Settings
-from flatlab.lab.figures.style import counted, legend, letters
 from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.stats.estimate import over_seeds
 from flatlab.stats.trends import mean
@@ -77,14 +76,14 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         label = title_of(figure, quantity).replace(" (", "\n(")
         ax.set_xlabel(along[name][0] if ax in axes[-1] else "")
         ax.set_ylabel(label if ax in axes[:, 0] or len(along) == 1 else "")
-    letters(axes.flat)
+    style.letters(axes.flat)
     word = WORDS.get(figure["line"], figure["line"])
     runs = frame[frame["row"] == "mean"].groupby("line")["networks"]
     entries = {
-        f"{word} {value:g} ({counted(runs.get_group(value), 'network')})": looks[value]
+        f"{word} {value:g} ({style.counted(runs.get_group(value), 'network')})": looks[value]
         for value in looks
     }
-    legend(fig, entries, ms=3.5, fontsize=7)
+    style.legend(fig, entries, ms=3.5, fontsize=7)
 
 
 def _means(

@@ -90,7 +90,7 @@ def of_test_sets(
     """How the further test sets of a grid differ from the paper's."""
     for name, wanted in theirs.items():
         if name not in ours:
-            yield "reduced", f"no {name} test set"
+            yield REDUCED, f"no {name} test set"
             continue
         for kind, words in of_values(structs.asdict(ours[name]), structs.asdict(wanted)):
             yield kind, f"{name} test set, {words}"

@@ -217,8 +217,9 @@ def packs_of(source: Source) -> dict[str, Pack]:
     checkpoints, _ = section(source.parts("checkpoints"), Checkpoints)
     at = source.location("checkpoints", "seeds")
     dense_seeds = [] if checkpoints.seeds == "all" else seed_blocks(checkpoints.seeds, at)
+    read: dict[tuple[str, str], Any] = {}  # planning took twice as long without it
     for location, entry in settings(source, _with_variants):
-        for pack in _packs_of_setting(source, location, entry, checkpoints, dense_seeds):
+        for pack in _packs_of_setting(source, location, entry, checkpoints, dense_seeds, read):
             if pack.key in packs:
                 raise PlanError(f"{location}: the setting {pack.setting!r} is declared twice")
             packs[pack.key] = pack
@@ -262,16 +263,18 @@ def _packs_of_setting(
     entry: Mapping[str, Any],
     checkpoints: Checkpoints,
     dense_seeds: list[tuple[int, ...]],
+    read: dict[tuple[str, str], Any],
 ) -> Iterator[Pack]:
     """A pack for each block of seeds of one setting.
 
     location: its own in the file, for messages.
     dense_seeds: blocks kept densely; all if empty.
+    read: the sections so far, by name and by what a setting changes in them.
     """
     refuse_unknown(entry, [NAME, *sections(), "seeds"], location)
     varied = {key: entry[key] for key in sections() if key in entry}
     setting = name_of(entry[NAME], location) if NAME in entry else key_of(varied, location)
-    data, network, training = _sections_of(source, location, varied)
+    data, network, training = _sections_of(source, location, varied, read)
     at = source.location("checkpoints", "dense")
     if isinstance(checkpoints.dense, Dense) and checkpoints.dense.every and training.epochs:
         raise PlanError(f"{at}.every: training.epochs go with log_spaced or a list of steps")
@@ -293,14 +296,8 @@ def _packs_of_setting(
         )
 
 
-@functools.cache  # of hundreds of settings; planning took twice as long without it
-def _sections_read(source: Source) -> dict[tuple[str, str], Any]:
-    """The sections of the settings of a file so far, by name and by what a setting changes."""
-    return {}
-
-
 def _sections_of(
-    source: Source, location: str, varied: Mapping[str, Any]
+    source: Source, location: str, varied: Mapping[str, Any], read: dict[tuple[str, str], Any]
 ) -> tuple[Data, Network, Training]:
     if ARCHITECTURE in varied:
         check_known("networks", varied[ARCHITECTURE], f"{location}.{ARCHITECTURE}")
@@ -316,7 +313,6 @@ def _sections_of(
             read[name, repr(changes)] = section(parts, VARYING[name])
         return read[name, repr(changes)]
 
-    read = _sections_read(source)
     (data, _), (network, chosen), (training, _) = map(of, ("data", "network", "training"))
     mode, architecture = training.mode, chosen["networks", network.name]
     if mode == "default":

@@ -16,21 +16,10 @@ from flatlab.core.paths import built_at
 from flatlab.core.registry import check_known, joined, measures_samples, module_of
 from flatlab.core.schema import PlanError, Strict, closest, plain
 from flatlab.lab.jobs.memory import quick_imports
-from flatlab.lab.kinds import Dataset, RunningJob
+from flatlab.lab.kinds import Dataset, RunningJob, _sections
 from flatlab.lab.kinds._evidence import evidence, of_packs, of_samples, of_starts, of_test_sets
 from flatlab.lab.kinds._packs import VARYING, Pack, check_shared, packs_of, varied_in
-from flatlab.lab.kinds._sections import (
-    Checkpoints,
-    Corrupted,
-    Dense,
-    LogUniform,
-    Measure,
-    Samples,
-    Start,
-    Stop,
-    Transformations,
-    reads_of,
-)
+from flatlab.lab.kinds._sections import Checkpoints, Measure, reads_of
 from flatlab.lab.plan.experiments import Experiment, LoadExperiment, PlannedJob, Source
 from flatlab.lab.plan.fingerprint import fingerprint
 
@@ -61,13 +50,13 @@ class Grid(Experiment, frozen=True, kw_only=True):
     def sections(cls) -> dict[str, type[Strict]]:
         return {
             **dict(each for name in SECTIONS for each in documented(name, SECTIONS[name])),
-            "training.lr": LogUniform,
-            "training.stop": Stop,
-            "training.start": Start,
-            "checkpoints.dense": Dense,
-            "measure.samples.<name>": Samples,
-            "measure.test_sets.<name>": Corrupted,
-            "measure.transformations": Transformations,
+            "training.lr": _sections.LogUniform,
+            "training.stop": _sections.Stop,
+            "training.start": _sections.Start,
+            "checkpoints.dense": _sections.Dense,
+            "measure.samples.<name>": _sections.Samples,
+            "measure.test_sets.<name>": _sections.Corrupted,
+            "measure.transformations": _sections.Transformations,
         }
 
     @classmethod

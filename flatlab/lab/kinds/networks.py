@@ -21,12 +21,7 @@ from flatlab.lab.kinds import _study_networks as study_networks
 from flatlab.lab.kinds._evidence import evidence
 from flatlab.lab.kinds._packs import Pack
 from flatlab.lab.kinds._sections import Corrupted, reads_of
-from flatlab.lab.kinds._study_networks import (
-    DeclaredFiles,
-    DeclaredFunction,
-    FunctionName,
-    StudyNetworks,
-)
+from flatlab.lab.kinds._study_networks import DeclaredFiles, DeclaredFunction
 from flatlab.lab.kinds.grid import Grid
 from flatlab.lab.plan.experiments import Experiment, LoadExperiment, PlannedJob, Source
 from flatlab.lab.plan.fingerprint import fingerprint
@@ -152,7 +147,7 @@ class OfFunction(Elsewhere, frozen=True, kw_only=True):
     `flatlab.networks._pretrained.LazyNetwork`, of which it takes each `jobs`-th from `part` on.
     """
 
-    networks: Annotated[FunctionName, means("loads the networks of a job")]
+    networks: Annotated[study_networks.FunctionName, means("loads the networks of a job")]
     arguments: Annotated[dict[str, Any], means("what else the function is told")] = field(
         default_factory=dict
     )
@@ -205,7 +200,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
             )
         trained = origin == "function" and source.value("networks") is None
         if origin == "files" or trained:
-            return StudyNetworks.load(source, find)
+            return study_networks.StudyNetworks.load(source, find)
         return cls.of_origin(origin, source, find)
 
     @classmethod

@@ -53,14 +53,3 @@ from flatlab.lab.plan.plan import (
     set_job_environment,
 )
 from flatlab.lab.plan.published import as_published, outdated, published_figures, published_scales
-
-__all__ = [
-    "FIGURE_KEY", "PROOFS", "PUBLISHED", "RESULTS", "SCALES", "Curves", "CustomFigure",
-    "Experiment", "Figure", "Intervals", "Lines", "Matrix", "Pairs", "Panel", "Paper", "Plan",
-    "PlanError", "PlannedJob", "Points", "ResultsFolder", "Sweep", "as_published", "built_at",
-    "claims_code", "closest", "command", "correlations_code", "experiment_files", "figures",
-    "fingerprint", "keys_of", "keys_of_kinds", "load_experiment", "module_of", "outdated",
-    "papers", "published_at", "published_figures", "published_scales", "read_experiment",
-    "record_of", "record_start", "redrawn_at", "require_writable_snakemake_folder",
-    "set_job_environment", "targets", "why_not",
-]  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from flatlab.core.registry import PACKAGE, assignments
+from flatlab.core.registry import PACKAGE, quantities
 from flatlab.core.schema import Strict, plain
 from flatlab.core.studies import studies, study_folders
 
@@ -140,15 +140,10 @@ def _quantities(*_of_studies: Path) -> dict[str, str]:
     labels: dict[str, str] = {}
     folders = (PACKAGE / "families", *study_folders("metrics"))
     for path in [path for folder in folders for path in sorted(folder.rglob("*.py"))]:
-        for table in assignments(path).values():
-            entries = (
-                zip(table.keys, table.values, strict=True) if isinstance(table, ast.Dict) else ()
-            )
-            for key, call in entries:
-                if isinstance(key, ast.Constant):
-                    given = {each.arg: each.value for each in getattr(call, "keywords", ())}
-                    label = ast.literal_eval(given["label"]) if "label" in given else ""
-                    labels[str(key.value)] = label or labels.get(str(key.value), "")
+        for name, call in quantities(path):
+            given = {each.arg: each.value for each in getattr(call, "keywords", ())}
+            label = ast.literal_eval(given["label"]) if "label" in given else ""
+            labels[name] = label or labels.get(name, "")
     return labels
 
 
@@ -165,7 +160,6 @@ Aliases = dict[str, str]
 """What the figure and its CSV call a column: {"corrupted_error": "test_set_error[corrupted]"}."""
 
 Across = Annotated[int, Meta(ge=1)] | None
-Quantities = Annotated[tuple[str, ...], Meta(min_length=1)]
 
 
 class Panel(Strict, frozen=True, kw_only=True):
@@ -207,7 +201,7 @@ class Curves(Declaration, frozen=True, kw_only=True):
 
     size_inches: tuple[float, float] = (7.1, 4.9)
     through_training: bool = True
-    quantities: Quantities
+    quantities: Names
     where: dict[str, str | int | float] = {}
     logarithmic: tuple[str, ...] = ()
     line: Literal["setting", "samples", "quantity", "layer"] = "setting"
@@ -234,7 +228,7 @@ class Sweep(Declaration, frozen=True, kw_only=True):
     ONE_EXPERIMENT = True
 
     size_inches: tuple[float, float] = (7.1, 3.2)
-    quantities: Quantities
+    quantities: Names
     along: Annotated[Along, Meta(min_length=1)]
     line: str
     where: dict[str, str | int | float] = {}
@@ -360,7 +354,7 @@ class Matrix(Declaration, frozen=True, kw_only=True):
     ONE_EXPERIMENT = True
 
     size_inches: tuple[float, float] = (7.1, 7.1)
-    quantities: Quantities
+    quantities: Names
     seeds: tuple[int, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
     framed: tuple[tuple[str, str], ...] = ()

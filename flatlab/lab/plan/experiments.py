@@ -14,18 +14,10 @@ import yaml
 from msgspec import field
 from msgspec.structs import replace
 
+from flatlab.core import schema
 from flatlab.core.paths import built_at
 from flatlab.core.registry import check_known, experiment_files, keys_of
-from flatlab.core.schema import (
-    SCALES,
-    PlanError,
-    Strict,
-    absent,
-    closest,
-    convert,
-    describe,
-    refuse_unknown,
-)
+from flatlab.core.schema import SCALES, PlanError, Strict, closest
 
 FORMER_KINDS = ("zoo", "files", "loop")
 """Kinds that are `networks` now, and still read."""
@@ -202,14 +194,14 @@ class Source:
         self._identity = (self.name, scale, text)
         self.content = dict(_parsed(text, self.name))
         if "scales" not in self.content:
-            raise PlanError(absent("scales", self.content, f"{self.name}: scales"))
+            raise PlanError(schema.absent("scales", self.content, f"{self.name}: scales"))
         self.scales = self.content.pop("scales")
-        refuse_unknown(self.scales, SCALES, f"{self.name}: scales")
+        schema.refuse_unknown(self.scales, SCALES, f"{self.name}: scales")
         if missing := [each for each in SCALES if each not in self.scales]:
             raise PlanError(f"{self.name}: scales: {missing[0]!r} is missing")
         self.kind = self.content.pop("kind", None)
         if self.kind is None:
-            sentence = absent("kind", self.content, f"{self.name}: kind")
+            sentence = schema.absent("kind", self.content, f"{self.name}: kind")
             raise PlanError(f"{sentence}; known: {', '.join(keys_of('lab/kinds'))}")
         if self.kind in FORMER_KINDS:
             importlib.import_module("flatlab.lab.kinds._former_keys").rename(self)
@@ -225,13 +217,13 @@ class Source:
 
     def check_keys(self, known: list[str], fixed: tuple[str, ...] = ("title",)) -> None:
         """Refuse unknown keys, and `fixed` keys in a scale."""
-        refuse_unknown(self.content, known, self.name)
+        schema.refuse_unknown(self.content, known, self.name)
         varying = [key for key in known if key not in fixed]
         for scale, changes in self.scales.items():
             if not isinstance(changes, Mapping):
                 location = f"{self.name}: scales.{scale}"
                 raise PlanError(f"{location}: expected keys and values, found {changes!r}")
-            refuse_unknown(changes, varying, f"{self.name}: scales.{scale}")
+            schema.refuse_unknown(changes, varying, f"{self.name}: scales.{scale}")
 
     def location(self, section: str, key: str = "") -> str:
         """The location of a key, which may be in the scale's override, for messages."""
@@ -247,7 +239,7 @@ class Source:
     def record(self, kind: type[Strict], leaving: tuple[str, ...]) -> Any:
         """All keys at this scale but some, as a record of `kind`; `PlanError` for a wrong one."""
         keys = [key for key in {**self.content, **self.override} if key not in leaving]
-        return convert({key: self.value(key) for key in keys}, kind, self.location)
+        return schema.convert({key: self.value(key) for key in keys}, kind, self.location)
 
     def parts(self, key: str) -> list[tuple[str, Mapping[str, Any]]]:
         """A section as it stands above `scales:` and in the scale, each with its location."""
@@ -271,7 +263,7 @@ def keys_of_kinds() -> dict[str, dict[str, list[tuple[str, str, str]]]]:
     """Every key of an experiment's file by kind and section: key, allowed values, meaning."""
     return {
         kind: {
-            name: [key for key in describe(section) if key[2]]  # fields that are no keys have none
+            name: [key for key in schema.describe(section) if key[2]]  # others are no keys
             for name, section in kind_of(kind).sections().items()
         }
         for kind in keys_of("lab/kinds")

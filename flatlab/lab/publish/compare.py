@@ -13,13 +13,7 @@ from flatlab.core.schema import SCALES
 from flatlab.lab.plan.plan import Plan
 from flatlab.lab.publish.publish import origin
 from flatlab.lab.publish.scoreboard import OUTCOMES
-from flatlab.lab.verdict_files import (
-    ClaimRecord,
-    EvidenceEntry,
-    FigureVerdicts,
-    all_claims,
-    read_verdicts,
-)
+from flatlab.lab.verdict_files import ClaimRecord, EvidenceEntry, FigureVerdicts, read_verdicts
 from flatlab.stats.verdict import REPORTED, Outcome
 
 Code = Mapping[str, list[str]]
@@ -135,7 +129,7 @@ class Comparison:
 
 def compare(a: Iterable[FigureVerdicts], b: Iterable[FigureVerdicts]) -> Comparison:
     """Compare claims by their ids."""
-    before, after = ({claim["id"]: claim for claim in all_claims(side)} for side in (a, b))
+    before, after = ({c["id"]: c for each in side for c in each["claims"]} for side in (a, b))
     pairs = [ClaimPair(claim, after[key]) for key, claim in before.items() if key in after]
     alike = [pair.a["verdict"] == pair.b["verdict"] for pair in pairs]
     return Comparison(

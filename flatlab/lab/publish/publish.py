@@ -321,9 +321,7 @@ def keep(experiment: plan.Experiment) -> str:
         for number, path in enumerate(files):
             compressed = copies[_compressed(path)] = Path(folder, str(number))
             compressed.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
-        check_budget(copies)
-        for target, source in copies.items():
-            store.replace(target, source.read_bytes())
+        copy(copies)
     size = sum(path.stat().st_size for path in copies)
     place = plan.published_at(experiment.scale).folder / "metrics" / experiment.key
     return f"{len(measured.packs)} packs kept, {size / 1e6:.1f} MB; git add {place}"

@@ -25,13 +25,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from flatlab.core.schema import closest
-from flatlab.lab.tables.selection import (
-    UNCHANGED,
-    at_first_fit,
-    end_of_training,
-    of_samples,
-    through_training,
-)
+from flatlab.lab.tables import selection
+from flatlab.lab.tables.selection import UNCHANGED, of_samples
 
 Array = NDArray[np.float64]
 
@@ -48,17 +43,15 @@ EXTREMES: dict[str, Callable[[xr.Dataset, xr.Dataset], xr.Dataset]] = {
 }
 
 
-class UnknownColumn(LookupError):
-    """What a column names is not in a table; the message is what the table "has no" of.
+class NotEligible(Exception):
+    """What is asked for was not computed, or is not eligible; the message says why.
 
-    what: "" for a quantity, or the dimension whose label it is.
-    name: the quantity or the label.
-    known: what there is instead, of which `hint` names the closest.
+    hint: of a name that a table does not have, the closest one and all that it has.
     """
 
-    def __init__(self, what: str, name: str, known: Iterable[object]) -> None:
-        super().__init__(f"has no {what} {name}" if what else f"has no {name}")
-        self.hint = closest(name, [*map(str, known)])
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 @dataclass(frozen=True)
@@ -86,20 +79,20 @@ class Column:
         return cls(quantity, tuple(part.strip() for part in parts), function or "")
 
     def values(self, table: xr.Dataset) -> Array:
-        """The numbers: (runs), or (runs, checkpoints). Raises `UnknownColumn`."""
+        """The numbers: (runs), or (runs, checkpoints). Raises `NotEligible`."""
         if self.quantity not in table.variables:
             known = [*table.data_vars, *table.attrs.get("hyperparameters", [])]
-            raise UnknownColumn("", self.quantity, known)
+            raise _lacking(table, self.quantity, known)
         part = table.variables[self.quantity]  # an array would drag all coordinates along
         dims = [str(dim) for dim in part.dims if dim not in ALONG_RUNS]
         labels = [*self.labels]
         if len(labels) < len(dims) and "layer" in dims:
             labels.insert(dims.index("layer"), "-1")
         if len(labels) > len(dims):
-            raise UnknownColumn(f"labels in {self.quantity}", ", ".join(labels), dims)
+            raise _lacking(table, ", ".join(labels), dims, f"labels in {self.quantity}")
         for place, dim in enumerate(dims):
             label = labels[place] if place < len(labels) else ""
-            part = part.isel({dim: _place(label, dim, table[dim].values)})
+            part = part.isel({dim: _place(label, dim, table)})
         values: Array = part.transpose("run", ...).values.astype(float)
         if self.function:
             with np.errstate(invalid="ignore", divide="ignore"):
@@ -107,17 +100,23 @@ class Column:
         return values
 
 
-def _place(label: str, dim: str, labels: NDArray[Any]) -> int:
+def _lacking(table: xr.Dataset, name: str, known: Iterable[object], what: str = "") -> NotEligible:
+    """That a table has no such quantity, or no such label of the dimension `what`."""
+    words = (table.attrs.get("experiment", "the table"), "has no", what, name)
+    return NotEligible(" ".join(filter(None, words)), closest(name, map(str, known)))
+
+
+def _place(label: str, dim: str, table: xr.Dataset) -> int:
     """The place of a label in a dimension or, where no label matches, the place that it says."""
-    known = [*map(str, labels)]
+    known = [*map(str, table[dim].values)]
     if label in known:
         return known.index(label)
     if re.fullmatch(r"-?\d+", label) and -len(known) <= int(label) < len(known):
         return int(label)
-    raise UnknownColumn(dim, label, known)
+    raise _lacking(table, label, known, dim)
 
 
-def in_words(selection: Mapping[str, Any]) -> str:
+def in_words(levels: Mapping[str, Any]) -> str:
     """Hyper-parameters as they are called in evidence: "lr 0.1, batch size 20"."""
 
     def told(value: Any) -> str:
@@ -125,7 +124,7 @@ def in_words(selection: Mapping[str, Any]) -> str:
             return " or ".join(map(told, value))
         return value if isinstance(value, str) else f"{value:g}"
 
-    return ", ".join(f"{key.replace('_', ' ')} {told(value)}" for key, value in selection.items())
+    return ", ".join(f"{key.replace('_', ' ')} {told(value)}" for key, value in levels.items())
 
 
 def at_time(
@@ -138,25 +137,26 @@ def at_time(
     samples: the sample set.
     transformation: of the weights before they were measured.
 
-    Raises `UnknownColumn` for a time or a sample set that the table does not have.
+    Raises `NotEligible` for a time or a sample set that the table does not have.
     """
     if "checkpoint" not in table.dims:
         return of_samples(table.isel(run=np.flatnonzero(counted(table))), "train")
     if "samples" in table.dims and samples not in table["samples"].values:
-        raise UnknownColumn("samples", samples, table["samples"].values)
+        raise _lacking(table, samples, table["samples"].values, "samples")
     if time == "end":
-        return end_of_training(table, samples, transformation)
+        return selection.end_of_training(table, samples, transformation)
     if time == "first fit":
         if "fitted" not in table.coords:
-            raise UnknownColumn("", "fitted", table.coords)
-        return at_first_fit(table, samples)
-    curves = of_samples(through_training(table, False, transformation), samples)
+            raise _lacking(table, "fitted", table.coords)
+        return selection.at_first_fit(table, samples)
+    curves = of_samples(selection.through_training(table, False, transformation), samples)
     if time in EXTREMES:
         most, first = curves.max("checkpoint"), curves.isel(checkpoint=0)
-        return EXTREMES[str(time)](most, first)
+        return EXTREMES[str(time)](most, first).assign_attrs(table.attrs)
     step = 0 if time == "start" else time
     if step not in curves["checkpoint"].values:
-        raise UnknownColumn("checkpoint at iteration", str(step), curves["checkpoint"].values)
+        steps = curves["checkpoint"].values
+        raise _lacking(table, str(step), steps, "checkpoint at iteration")
     return curves.sel(checkpoint=step)
 
 

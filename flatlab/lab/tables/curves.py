@@ -16,16 +16,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from flatlab.lab.tables.columns import Column, UnknownColumn, in_words
-from flatlab.lab.tables.eligibility import (
-    FEWEST_CHECKPOINTS,
-    NotEligible,
-    estimate,
-    interpolates,
-    require,
-    require_converged,
-    shortfall,
-)
+from flatlab.lab.tables import eligibility
+from flatlab.lab.tables.columns import Column, in_words
+from flatlab.lab.tables.eligibility import FEWEST_CHECKPOINTS, NotEligible, estimate, require
 from flatlab.lab.tables.selection import INTERPOLATES, end_of_training, through_training
 from flatlab.stats.estimate import Array, Estimate, fisher, over_seeds
 from flatlab.stats.time_weights import Weight, correlation, shares, trend
@@ -69,20 +62,20 @@ class Curves:
     def runs(self) -> xr.Dataset:
         """The same, if there are any networks."""
         if not self.followed.sizes["run"]:
-            why = shortfall(self.table) or "it has no such setting"
+            why = eligibility.shortfall(self.table) or "it has no such setting"
             raise NotEligible(f"{self} has no networks measured through training: {why}")
         return self.followed
 
     def values(self, name: str, samples: str = "train") -> Array:
         """A column of each run at each checkpoint: (runs, checkpoints)."""
-        require_converged(self.key, self.table, Column.of(name).quantity)
+        eligibility.require_converged(self.key, self.table, Column.of(name).quantity)
         return series(self.key, self.runs, name, samples)
 
     def ends(self, *names: str, interpolating: bool = True) -> Array:
         """Quantities at the end of training: (names, runs).  interpolating: only of such runs."""
         runs = np.ones(self.runs.sizes["run"], bool)
         if interpolating:
-            runs = interpolates(self.runs)
+            runs = eligibility.interpolates(self.runs)
             require(runs.sum(), self, "networks that interpolate", self._why)
         return self.enough(np.stack([self.end(name)[runs] for name in names], 1), *names).T
 
@@ -97,7 +90,7 @@ class Curves:
     @property
     def _why(self) -> str:
         """Why there are not more."""
-        return shortfall(self.table, interpolating=True)
+        return eligibility.shortfall(self.table, interpolating=True)
 
     def from_the_start(self, values: Array) -> Array:
         """Those of the values (runs, checkpoints) that are at iteration 0: (runs)."""
@@ -143,16 +136,6 @@ class Curves:
             )
             for a, b in pairs
         ]
-
-    def since_the_start(self, name: str) -> Estimate:
-        """A quantity at the beginning of I less the same at iteration 0."""
-
-        def of_runs() -> Array:
-            values, (runs, begins) = self.values(name), self.interpolating()
-            change = values[np.arange(len(values)), begins] - self.from_the_start(values)
-            return self.enough(change[runs], name)
-
-        return self.over_runs(f"{name} at the start of I - at 0", of_runs)
 
     def over_runs(self, what: str, of_runs: Callable[[], Array], on_z: bool = False) -> Estimate:
         """The mean over runs of a number that each has; on_z: of Fisher's z, shown as itself."""
@@ -215,10 +198,7 @@ def series(key: str, runs: xr.Dataset, name: str, samples: str = "train") -> Arr
         if samples not in runs["samples"].values:
             raise NotEligible(f"{key} has no {samples} samples")
         runs = runs[[column.quantity]].sel(samples=samples)
-    try:
-        return column.values(runs)
-    except UnknownColumn as missing:
-        raise NotEligible(f"{key} {missing}", missing.hint) from None
+    return column.values(runs)
 
 
 def _on(name: str, samples: str) -> str:

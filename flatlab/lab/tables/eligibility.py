@@ -21,7 +21,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from flatlab.lab.tables.columns import Column
+from flatlab.lab.tables.columns import Column, NotEligible
 from flatlab.lab.tables.selection import INTERPOLATES
 from flatlab.stats.estimate import Estimate, undefined
 
@@ -42,17 +42,6 @@ EIGENVALUE = "_lambda_max"
 
 DRAWN = ("lr",)
 """Hyper-parameters that a grid may draw anew for each run."""
-
-
-class NotEligible(Exception):
-    """What is asked for was not computed, or is not eligible; the message says why.
-
-    hint: of a name that a table does not have, the closest one and all that it has.
-    """
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 def unless_missing(make: Callable[[], T], otherwise: Callable[[str], T]) -> T:

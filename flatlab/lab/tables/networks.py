@@ -15,22 +15,10 @@ from numpy.typing import NDArray
 
 from flatlab.core.registry import experiment_files
 from flatlab.core.schema import EVIDENCE, closest
-from flatlab.lab.tables.columns import Column, Time, UnknownColumn, at_time, counted, in_words
+from flatlab.lab.tables import eligibility
+from flatlab.lab.tables.columns import Column, Time, at_time, counted, in_words
 from flatlab.lab.tables.curves import Curves, series
-from flatlab.lab.tables.eligibility import (
-    FEWEST_FOR_RANKS,
-    FEWEST_RANKED,
-    NotEligible,
-    estimate,
-    estimates,
-    instability,
-    interpolates,
-    require,
-    require_converged,
-    require_correlated,
-    require_measured,
-    require_ranked,
-)
+from flatlab.lab.tables.eligibility import NotEligible, estimate, estimates, instability, require
 from flatlab.lab.tables.selection import UNCHANGED, counts, one_per_run, through_training
 from flatlab.stats.correlation import KINDS, Correlations, Kind
 from flatlab.stats.estimate import Array, Estimate, over_seeds, strata_of, undefined
@@ -41,6 +29,7 @@ from flatlab.stats.verdict import LEVEL
 Mask = NDArray[np.bool_]
 Among = Literal["settings", "pool"]
 BESIDE: tuple[Kind, ...] = ("within", "adjusted")
+"""The kinds of correlation that are told beside the one over all networks."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,7 +122,7 @@ class Networks:
 
     def that_interpolate(self) -> Self:
         """Those whose training loss is below 1e-2 at the end."""
-        return replace(self.among(interpolates(self.table)), interpolating=True)
+        return replace(self.among(eligibility.interpolates(self.table)), interpolating=True)
 
     def among(self, mask: Mask) -> Self:
         """Those for which a mask over all runs of the table is true."""
@@ -189,10 +178,7 @@ class Networks:
         """All networks of the table that count, of which one column is read faster than a part."""
         key = self.time, self.samples, self.transformation
         if key not in self.times:
-            try:
-                self.times[key] = at_time(self.table, *key)
-            except UnknownColumn as missing:
-                raise NotEligible(f"{self.key} {missing}", missing.hint) from None
+            self.times[key] = at_time(self.table, *key)
         return self.times[key]
 
     @property
@@ -203,20 +189,17 @@ class Networks:
 
     def series(self, name: str) -> Array:
         """A column at all checkpoints: (networks, checkpoints)."""
-        require_converged(self.key, self.table, Column.of(name).quantity)
+        eligibility.require_converged(self.key, self.table, Column.of(name).quantity)
         return series(self.key, self.runs, name, self.samples)
 
     def column(self, name: str) -> Array:
         """A column, see `tables.columns`: (networks). An eigenvalue must have converged."""
-        require_converged(self.key, self.table, Column.of(name).quantity)
+        eligibility.require_converged(self.key, self.table, Column.of(name).quantity)
         return self.values(name)
 
     def values(self, name: str) -> Array:
         """A column, whether it has converged or not, for figures."""
-        try:
-            return Column.of(name).values(self._at_time)[self._places]
-        except UnknownColumn as missing:
-            raise NotEligible(f"{self.key} {missing}", missing.hint) from None
+        return Column.of(name).values(self._at_time)[self._places]
 
     def labels(self, name: str) -> NDArray[Any]:
         """A hyper-parameter, whose values may be words, or a column: (networks)."""
@@ -327,12 +310,12 @@ class Networks:
     def correlations(self, names: Iterable[str]) -> Correlations:
         """Correlations of some columns, if the networks are eligible."""
         if "setting" in self.table.coords:
-            require_correlated(self.table, self.data, self.interpolating)
+            eligibility.require_correlated(self.table, self.data, self.interpolating)
         else:
-            require_measured(self.key, self.count)
+            eligibility.require_measured(self.key, self.count)
         ordered = self._ordered(names)
         for name in ordered:
-            require_converged(self.key, self.table, Column.of(name).quantity)
+            eligibility.require_converged(self.key, self.table, Column.of(name).quantity)
         return self.drawn_correlations(ordered)
 
     @property
@@ -395,13 +378,13 @@ class Networks:
         count, settings = int(finite.sum()), None
         if among == "settings":
             what = f"networks ({in_words(self.selection) or 'in all'})"
-            require(count, self.key, what, "", "a rank correlation", FEWEST_FOR_RANKS)
+            require(count, self.key, what, "", "a rank correlation", eligibility.FEWEST_FOR_RANKS)
             settings = [str(setting) for setting in self.labels("setting")[finite]]
-        elif count < FEWEST_RANKED:
+        elif count < eligibility.FEWEST_RANKED:
             return [undefined(label, f"{label}: {count} networks have both") for label in labels]
         ranks = Ranks(dict(zip(names, columns[:, finite], strict=True)), settings)
         taus = [ranks.tau(*pair).labelled(label) for label, pair in zip(labels, pairs, strict=True)]
-        return [require_ranked(tau) for tau in taus]
+        return [eligibility.require_ranked(tau) for tau in taus]
 
     def ranks(self, *names: str, pairs: Pairs | None = None) -> Ranks:
         """Rank correlations of columns over some pairs of networks: see `flatlab.stats.ranks`."""

@@ -16,7 +16,7 @@ from flatlab.core.schema import PlanError, closest
 from flatlab.lab.tables.columns import Column
 from flatlab.lab.tables.eligibility import FEWEST_FOR_CORRELATION, FEWEST_RANKED, NotEligible
 from flatlab.lab.tables.networks import Networks
-from flatlab.lab.tables.selection import hyperparameters, one_per_run
+from flatlab.lab.tables.selection import one_per_run
 from flatlab.stats.estimate import limits
 from flatlab.stats.ranks import Pairs, Ranks, pairs_of, simultaneous
 
@@ -100,7 +100,7 @@ def _row(
 
 
 def _factors(table: xr.Dataset, within: Sequence[str] | None) -> list[str]:
-    known = hyperparameters(table) if "hyperparameters" in table.attrs else []
+    known = table.attrs.get("hyperparameters", [])
     for name in within or ():
         if name not in known:
             raise PlanError(f"the table has no hyper-parameter {name!r}; {closest(name, known)}")
@@ -112,8 +112,7 @@ def _estimands(levels: pd.DataFrame, settings: list[str]) -> dict[str, Pairs]:
     found = {ALL: pairs_of(np.zeros(len(settings))), WITHIN: pairs_of(settings)}
     for factor in (name for name in levels.columns if len({*levels[name]}) > 1):
         others = levels.drop(columns=factor).astype(str)
-        labels = [" ".join(row) for row in others.to_numpy()] or [""]
-        labels = labels if others.shape[1] else [""] * len(settings)
+        labels = [" ".join(row) for row in others.to_numpy()]
         found[f"{factor} alone"] = pairs_of(labels, levels[factor].to_numpy())
     return found
 

@@ -152,11 +152,15 @@ def of_networks(
         variables["train_loss"] = ("run", "checkpoint"), np.full((count, 1), np.nan)
     table = xr.Dataset(variables, {**labels, **_coordinates(rows, records)})
     table = table.assign_coords(diverged=("run", _not_measured(rows, table)))
+    samples = max(row.about["samples"] for _, row in rows)
+    failed = int((table["failure"].values != "").sum())
+    extent = f"{count} networks of {about['model']} on {samples} samples of {about['data']}"
+    extent += f", trained {about['trained']}"
     more = {
         "hyperparameters": [*records.hyperparameters[0]],
         "outcomes": list(dict.fromkeys(name for each in outcomes for name in each)),
-        "extent": _extent(rows, table, about),
-        "samples": max(row.about["samples"] for _, row in rows),
+        "extent": f"{extent}; {failed} could not be measured" if failed else extent,
+        "samples": samples,
         "loss": next((row.about["loss"] for _, row in rows if "loss" in row.about), ""),
     }
     return table.assign_attrs({"stands_in_for": "", "differs": [], "left_out": 0, **about, **more})
@@ -169,16 +173,6 @@ def _not_measured(rows: Sequence[tuple[int, Row]], table: xr.Dataset) -> np.ndar
     loss = table["train_loss"].values[:, 0]
     told = np.isfinite(loss).any()  # without targets it is known of none
     return nothing | ~np.isfinite(loss) if told else nothing
-
-
-def _extent(rows: Sequence[tuple[int, Row]], table: xr.Dataset, about: Mapping[str, Any]) -> str:
-    samples = max(row.about["samples"] for _, row in rows)
-    failed = int((table["failure"].values != "").sum())
-    words = (
-        f"{table.sizes['run']} networks of {about['model']} on {samples} samples of "
-        f"{about['data']}, trained {about['trained']}"
-    )
-    return f"{words}; {failed} could not be measured" if failed else words
 
 
 def _samples_of(name: str) -> tuple[str, ...]:

@@ -18,7 +18,6 @@ END = 0.05
 INTERPOLATES = 1e-2
 """The training loss below which a network interpolates; assumption: the papers name no value."""
 
-
 UNCHANGED = "none"
 """The weights as they were trained, in the dimension `transformation`."""
 
@@ -105,11 +104,6 @@ def one_per_run(table: xr.Dataset) -> list[str]:
     return [
         str(name) for name, array in table.data_vars.items() if {*array.dims} <= {"run", "layer"}
     ]
-
-
-def hyperparameters(table: xr.Dataset) -> list[str]:
-    """The coordinates in which the settings of a table differ, in the order of the grid's file."""
-    return list(table.attrs["hyperparameters"])
 
 
 def counts(table: xr.Dataset) -> dict[str, int]:

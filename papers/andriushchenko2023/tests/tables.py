@@ -31,10 +31,8 @@ RECIPES = [
     for augmentation in ("none", "crop-flip")
     for alpha in (0.0, 0.5)
 ]
-ABOUT = {
-    **{"network": "some", "data": "made-up", "extent": "so many", "length": "a while"},
-    "stands_in_for": "",
-}
+ABOUT = {"network": "some", "data": "made-up", "extent": "so many", "length": "a while"}
+ABOUT["stands_in_for"] = ""
 
 
 def classifiers(peak=1.0, floor=0.0, tail=0.0, normalized=0.0, error=0.0, rise=0.0, noise=0.0):

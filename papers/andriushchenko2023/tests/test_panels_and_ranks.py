@@ -1,5 +1,6 @@
 """Sharpness by definition against errors: scatter panels, and tables of rank correlations."""
 
+import importlib
 import io
 import itertools
 from typing import Any
@@ -17,9 +18,10 @@ from flatlab.lab.figures import render as plotting
 from flatlab.lab.figures import style
 from flatlab.lab.figures.points import groups_of
 from flatlab.lab.figures.render import frame_of
-from flatlab.papers.andriushchenko2023 import rank_table, sharpness_grid
-from flatlab.papers.andriushchenko2023.sharpness_grid import definition_in_words, tau_of
+from flatlab.papers.andriushchenko2023 import rank_table
+from flatlab.papers.andriushchenko2023.sharpness_grid import tau_of
 from flatlab.papers.andriushchenko2023.templates import RankTable, SharpnessGrid
+from papers.andriushchenko2023.tests.tables import recipes
 
 DEFINITIONS = ["worst-adaptive-linf", "average-standard-l2"]
 KEY, RUNS = "recipes-grid", 40
@@ -45,46 +47,18 @@ def table():
 
     Every tenth network has a training error of 5 %; network 3 diverged.
     """
-    generator = np.random.default_rng(0)
-    order = generator.normal(size=RUNS)
-    noise = generator.normal(size=(RUNS, 2, 2))
-    sharpness = np.exp(order[:, None, None] + 0.3 * noise)
-    sharpness[:, 1] -= 1
-    radius = np.tile([[0.001, 0.002], [0.05, np.nan]], (RUNS, 1, 1))
-    errors = np.stack([order, generator.normal(size=RUNS)], axis=1)
-    shape = ("run", "checkpoint")
-    variables = {
-        "sharpness_at_radius": ((*shape, "samples", *DIMS), sharpness[:, None, None]),
-        "sharpness_radius": ((*shape, "samples", *DIMS), radius[:, None, None]),
-        "test_error": (shape, errors[:, :1]),
-        "test_set_error": ((*shape, "test_set"), errors[:, None]),
-        "train_error": (shape, np.where(np.arange(RUNS) % 10 == 0, 5.0, 0.5)[:, None]),
-    }
-    by_run = {
-        "diverged": np.arange(RUNS) == 3,
-        "setting": ["some"] * RUNS,
-        "augmentation": np.repeat(["none", "crop-flip"], RUNS // 2),
-        "mixup_alpha": np.tile([0, 0.5], RUNS // 2),
-        "sam_radius": np.tile([0, 0.05, 0.1, 0.1], RUNS // 4),
-        "lr": np.exp(order),
-    }
-    coordinates = {
-        "run": [f"r{n}" for n in range(RUNS)],
-        "checkpoint": [7],
-        "samples": ["train"],
-        "definition": DEFINITIONS,
-        "radius_index": ["0", "1"],
-        "test_set": ["test", "corrupted"],
-        **{name: ("run", values) for name, values in by_run.items()},
-    }
-    attributes = {"experiment": KEY, "name": KEY, "network": "resnet (narrow)", "data": "digits"}
-    attributes |= {"scale": "demo", "extent": "forty", "stands_in_for": "", "evidence": "own"}
-    attributes |= {"left_out": 0, "length": "9 epochs"}
-    attributes |= {"hyperparameters": ["augmentation", "mixup_alpha", "sam_radius"]}
-    return xr.Dataset(variables, coords=coordinates, attrs=attributes)
-
-
-DIMS = ("definition", "radius_index")
+    made = recipes(each=RUNS // 4).sel(definition=DEFINITIONS, radius_index=["0", "1"])
+    radii = xr.DataArray([[0.001, 0.002], [0.05, np.nan]], dims=("definition", "radius_index"))
+    shift = xr.DataArray([0, 1], dims="definition")
+    number = xr.DataArray(np.arange(RUNS), dims="run")
+    made = made.assign(
+        sharpness_at_radius=made["sharpness_at_radius"] - shift,
+        sharpness_radius=0 * made["sharpness_radius"] + radii,
+        train_error=made["train_error"].where(number % 10, 5.0),
+    )
+    about = {"name": KEY, "network": "resnet (narrow)", "data": "digits"}
+    of_runs = {"diverged": number == 3, "sam_radius": ("run", np.tile([0, 0.05, 0.1, 0.1], 10))}
+    return made.assign_coords(of_runs).assign_attrs(about)
 
 
 def settings(declared, **changes):
@@ -93,10 +67,19 @@ def settings(declared, **changes):
     return {**declared.resolved(), **modules, **changes, **OF_A_PAPER}
 
 
-def drawn(template, frame, figure):
+def drawn(declared, *tables, **changes):
+    """What a figure shows, and its picture."""
+    figure = settings(declared, **changes)
+    frame = frame_of(figure, {made.attrs["experiment"]: made for made in tables or [table()]})
     fig = Figure(figsize=figure["size_inches"], layout="constrained")
-    template.draw(fig.subfigures(), frame, figure)
-    return fig
+    importlib.import_module(figure["drawn_by"]).draw(fig.subfigures(), frame, figure)
+    return frame, fig
+
+
+def legend_of(fig):
+    """The texts and the looks of a legend."""
+    legend = fig.subfigs[0].subfigs[0].legends[0]
+    return [text.get_text() for text in legend.get_texts()], legend.legend_handles
 
 
 def of_scipy(x, y):
@@ -123,7 +106,7 @@ def test_the_networks_shown_are_those_within_the_limit_that_did_not_diverge():
     frame = frame_of(settings(PANELS), {KEY: runs})
     shown = frame[(frame["row"] == "run") & (frame["ordinate"] == "test_error")]
     expected = [n for n in range(RUNS) if n % 10 and n != 3]
-    assert shown["name"].tolist() == [f"r{n}" for n in expected]
+    assert shown["name"].tolist() == [f"{KEY}-{n}" for n in expected]
     end = runs.isel(run=expected, checkpoint=0, samples=0)
     place = {"definition": "worst-adaptive-linf", "radius_index": "1"}
     np.testing.assert_array_equal(shown["x"], end["sharpness_at_radius"].sel(place))
@@ -148,33 +131,27 @@ def test_the_taus_of_panels_and_of_their_groups_are_those_of_scipy():
 
 
 def test_the_legend_says_how_many_networks_of_each_group_are_within_the_limit():
-    figure = settings(PANELS)
-    frame = frame_of(figure, {KEY: table()})
-    fig = drawn(sharpness_grid, frame, figure)
-    legend = fig.subfigs[0].subfigs[0].legends[0]
-    texts = [text.get_text() for text in legend.get_texts()]
-    assert texts[:2] == ["plain, mixup alpha 0: 8 of 10", "plain, mixup alpha 0.5: 9 of 9"]
+    _, fig = drawn(PANELS)
+    texts, handles = legend_of(fig)
+    assert texts[:2] == ["plain, mixup alpha 0: 8 of 9", "plain, mixup alpha 0.5: 9 of 10"]
     assert texts[-3:] == ["sam radius 0", "sam radius 0.05", "sam radius 0.1"]
-    looks = {(line.get_color(), line.get_marker()) for line in legend.legend_handles[:4]}
+    looks = {(line.get_color(), line.get_marker()) for line in handles[:4]}
     assert len(looks) == 4
 
 
 def test_a_group_without_networks_within_the_limit_is_not_in_the_legend():
-    runs, figure = table(), settings(PANELS)
+    runs = table()
     runs["train_error"] = runs["train_error"].where(runs["augmentation"] == "none", 9.0)
-    frame = frame_of(figure, {KEY: runs})
-    fig = drawn(sharpness_grid, frame, figure)
-    legend = fig.subfigs[0].subfigs[0].legends[0]
-    texts, looks = [text.get_text() for text in legend.get_texts()], legend.legend_handles
-    assert texts[:2] == ["plain, mixup alpha 0: 8 of 10", "plain, mixup alpha 0.5: 9 of 9"]
+    _, fig = drawn(PANELS, runs)
+    texts, looks = legend_of(fig)
+    assert texts[:2] == ["plain, mixup alpha 0: 8 of 9", "plain, mixup alpha 0.5: 9 of 10"]
     assert looks[0].get_color() != looks[1].get_color()
     assert fig.axes[0].get_title(loc="left").splitlines()[0].endswith(": 17 of 39")
 
 
 def test_the_taus_of_groups_stand_beside_the_panels():
-    figure = settings(PANELS)
-    frame = frame_of(figure, {KEY: table()})
-    *_, beside = drawn(sharpness_grid, frame, figure).axes
+    frame, fig = drawn(PANELS)
+    *_, beside = fig.axes
     points = [float(line.get_xdata()[0]) for line in beside.lines if line.get_marker() != "None"]
     expected = frame[frame["row"] == "tau"]["tau"]
     assert sorted(points) == pytest.approx(sorted(expected))
@@ -182,12 +159,11 @@ def test_the_taus_of_groups_stand_beside_the_panels():
 
 def test_points_drawn_are_those_of_the_csv_on_an_axis_that_has_them_all():
     """An average case may be negative, which a logarithmic axis would hide."""
-    figure = settings(PANELS, rows=[(name, 0) for name in DEFINITIONS])
-    frame = frame_of(figure, {KEY: table()})
-    axes = drawn(sharpness_grid, frame, figure).axes
-    assert [ax.get_xscale() for ax in axes[:4]] == ["log", "log", "symlog", "symlog"]
-    places = itertools.product(DEFINITIONS, figure["columns"])
-    for ax, (name, y) in zip(axes[:4], places, strict=True):
+    frame, fig = drawn(PANELS, rows=[(name, 0) for name in DEFINITIONS])
+    axes = fig.axes[:4]
+    assert [ax.get_xscale() for ax in axes] == ["log", "log", "symlog", "symlog"]
+    places = itertools.product(DEFINITIONS, PANELS.columns)
+    for ax, (name, y) in zip(axes, places, strict=True):
         rows = frame[(frame["definition"] == name) & (frame["ordinate"] == y)]
         points = np.concatenate([drawn.get_offsets() for drawn in ax.collections])
         expected = rows[rows["row"] == "run"][["x", "y"]].to_numpy(float)
@@ -197,11 +173,9 @@ def test_points_drawn_are_those_of_the_csv_on_an_axis_that_has_them_all():
 
 
 def test_a_shade_is_a_bar_of_colours_and_the_groups_have_the_markers():
-    figure = settings(PANELS, groups=["mixup_alpha"], shade="lr")
-    fig = drawn(sharpness_grid, frame_of(figure, {KEY: table()}), figure)
+    _, fig = drawn(PANELS, groups=["mixup_alpha"], shade="lr")
     assert "learning rate" in [ax.get_ylabel() for ax in fig.axes]
-    legend = fig.subfigs[0].subfigs[0].legends[0]
-    assert {line.get_color() for line in legend.legend_handles[:2]} == {"0.4"}
+    assert {line.get_color() for line in legend_of(fig)[1][:2]} == {"0.4"}
 
 
 def test_ranks_have_a_row_per_definition_radius_test_set_and_group():
@@ -214,8 +188,8 @@ def test_ranks_have_a_row_per_definition_radius_test_set_and_group():
         place for place in radii for _ in RANKS.columns
     ]
     assert whole["paper"].tolist() == [0.5, -0.5, -0.5, 0.5, 0.5, -0.5]
-    first = runs.sel(run=[n for n in runs["run"].values if n != "r3"])
-    first = first.isel(run=(first["train_error"] <= 1)[:, 0].values, checkpoint=0, samples=0)
+    first = runs.sel(run=[n for n in runs["run"].values if n != f"{KEY}-3"])
+    first = first.isel(run=(first["train_error"] <= 1).values.ravel(), checkpoint=0, samples=0)
     x = first["sharpness_at_radius"][:, 0, 0]
     assert whole["tau"].iloc[0] == pytest.approx(of_scipy(x, first["test_error"]))
     rest = whole.dropna(subset=["paper"])
@@ -225,9 +199,8 @@ def test_ranks_have_a_row_per_definition_radius_test_set_and_group():
 
 
 def test_the_picture_of_ranks_shows_the_numbers_and_marks_the_signs():
-    figure = settings(RANKS)
-    frame = frame_of(figure, {KEY: table()})
-    [ax] = drawn(rank_table, frame, figure).axes
+    frame, fig = drawn(RANKS)
+    [ax] = fig.axes
     shown = {(text.get_text(), text.get_color()) for text in ax.texts}
     for _, row in frame[frame["group"] == ""].iterrows():
         color = rank_table.SAME if row["tau"] * row["paper"] > 0 else rank_table.OTHER
@@ -237,11 +210,10 @@ def test_the_picture_of_ranks_shows_the_numbers_and_marks_the_signs():
 
 
 def test_several_experiments_have_their_names_above_their_rows():
-    other = table().assign_attrs(name="other-grid", experiment="recipes-vit-grid")
+    other = table().assign_attrs(experiment="recipes-vit-grid")
     declared = RankTable((KEY, "recipes-vit-grid"), **SHARED, **ABOUT)
-    frame = frame_of(settings(declared), {KEY: table(), "recipes-vit-grid": other})
-    axes = drawn(rank_table, frame, settings(declared)).axes
-    headings = [ax.get_title(loc="left") for ax in axes]
+    frame, fig = drawn(declared, table(), other)
+    headings = [ax.get_title(loc="left") for ax in fig.axes]
     assert headings == [
         f"ResNet on images of digits ({n}), 35 networks" for n in (KEY, "recipes-vit-grid")
     ]
@@ -274,10 +246,7 @@ def test_what_a_table_lacks_is_one_sentence(changes, culprit):
     assert culprit in str(error.value)
 
 
-def test_definitions_have_words_and_too_few_networks_no_tau():
-    assert definition_in_words("average-standard-l2") == r"average $\ell_2$, standard"
-    words = definition_in_words("worst-normalized-linf")
-    assert words == r"worst case $\ell_\infty$, adaptive, logits normalized"
+def test_too_few_networks_have_no_tau():
     two = pd.DataFrame({"x": [1.0, 2.0, 3.0], "y": [1.0, 2.0, np.nan]})
     assert tau_of(two).reason == "tau(x, y): 2 networks have both"
     assert groups_of(two, []) == {}

@@ -17,6 +17,7 @@ from papers.andriushchenko2023.tests.published import Soup, small_bert
 from papers.andriushchenko2023.tests.sentences import HANS, LABELS, MNLI, tsv
 from tests.lab.kinds.experiments import load
 from tests.lab.kinds.surveys import FAMILIES, SHARPNESS, surveyed
+from tests.refusals import refusal
 
 CLASSES = ["n01440764", "n01443537", "n01484850", "n01491361", "n01494475"]
 
@@ -48,21 +49,13 @@ def soups(tmp_path):
     return folder
 
 
-@pytest.fixture(autouse=True)
-def _new_reading():
-    _released._pairs.cache_clear()
-
-
 def of_soups(images="train", classes=5, **arguments):
     """Settings of a job.  arguments: of the function that loads the networks."""
     arguments = {
         **{"networks": ["model_*"], "layout": "clip", "described": "hparam_info.json"},
         **arguments,
     }
-    tests = {
-        name: {"files": file, "where": {}}
-        for name, file in {"test": "val", "shifted": "some"}.items()
-    }
+    tests = {"test": {"files": "val", "where": {}}, "shifted": {"files": "some", "where": {}}}
     return {
         **{"from": "function", "study": "andriushchenko2023", "folder": "soups"},
         **{"networks": "networks._released:networks", "arguments": arguments},
@@ -126,17 +119,13 @@ def test_networks_with_other_outputs_are_left_out(soups):
     ("lost", "sentence"),
     [
         ("soups/hparam_info.json", "hparam_info.json cannot be read; put the hyper-parameters"),
-        ("soups", "has no networks named model_*; put weights"),
         ("train", "train is not a folder or an archive"),
         ("val", "put images there, in one folder per class"),
     ],
 )
 def test_what_is_missing_is_one_sentence(soups, lost, sentence, tmp_path):
     (soups / lost).rename(tmp_path / "elsewhere")
-    asked = of_soups() if lost != "soups" else of_soups(described=None)
-    with pytest.raises(data.DataError) as caught:
-        surveyed(asked, soups)
-    assert sentence in str(caught.value)
+    assert sentence in refusal(data.DataError, surveyed, of_soups(), soups)
 
 
 def test_networks_of_sentences_are_measured_by_the_same_code(tmp_path):
@@ -168,10 +157,6 @@ def test_networks_of_sentences_are_measured_by_the_same_code(tmp_path):
     wrong = [(output == 1) != is_so for output, is_so in zip(best, entailed, strict=True)]
     assert float(row["test_set_error"].sel(test_set="shifted")) == 100 * np.mean(wrong)
     assert float(row["train_error"]) == float(row["test_set_error"].sel(test_set="test"))
-    (tmp_path / "hans.tsv").unlink()
-    _released._pairs.cache_clear()
-    with pytest.raises(data.DataError, match=r"hans\.tsv is missing; put the published sentences"):
-        surveyed(asked, tmp_path)
 
 
 def test_hyperparameters_are_read_from_the_names_of_files():

@@ -23,9 +23,8 @@ from typing import Annotated, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from flatlab.core.progress import ProgressBar
 from flatlab.core.schema import Key, Strict, means
-from flatlab.derivatives.second_order.layer_curvature import layer_curvatures, samples_at_a_time
+from flatlab.derivatives.second_order.layer_curvature import layer_curvatures
 from flatlab.families._perturbed_losses import eligible_layers
 from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings, chen2026
 
@@ -94,19 +93,16 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     if any(y is not None for y in (samples.targets, samples.labels)):
         targets = samples.targets_for(findings.outputs, loss)
     modules: dict[str, Any] = {name: findings.modules[name] for _, name in places}
-    size = settings.batch_size or samples_at_a_time(findings, modules, samples.inputs)
-    steps = len(modules) * -(-len(samples.inputs) // size)
     parts: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {name: [] for name in modules}
-    with ProgressBar("curvatures of layers", steps, settings.progress) as forecast:
-        how: dict[str, Any] = {"twice": settings.difference_step is None, "tick": forecast.tick}
-        for of_layers in layer_curvatures(
-            model, samples.inputs, targets, loss, modules, size, **how
-        ):
-            for name, (x, curved) in of_layers.items():
-                weight, curved = modules[name].weight.detach().double(), curved.detach().double()
-                seen = torch.einsum("di,sde,ei->si", weight, curved, weight)
-                rows = curved.diagonal(dim1=1, dim2=2).clone()
-                parts[name].append((x.detach().double().square(), rows, seen))
+    how: dict[str, Any] = {"size": settings.batch_size, "progress": settings.progress}
+    how["twice"] = settings.difference_step is None
+    for name, x, curved in layer_curvatures(
+        model, samples.inputs, targets, loss, modules, findings, **how
+    ):
+        weight = modules[name].weight.detach().double()
+        seen = torch.einsum("di,sde,ei->si", weight, curved, weight)
+        rows = curved.diagonal(dim1=1, dim2=2).clone()
+        parts[name].append((x.square(), rows, seen))
     share = loss.share(1, len(samples.inputs))
     values = {
         name: [torch.nan] * len(findings.layers) for name in QUANTITIES if "total" not in name

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-import xarray as xr
 
 from flatlab.papers.beyond._bottleneck import GRID, NARROW
+from tests.synthetic.tables import table as synthetic
 
 LAYERS = ["fc1", "fc2", "fc3", "fc4"]
 RATES, SEEDS = (0.02, 0.05, 0.1), 5
@@ -70,50 +70,35 @@ def table(changes=None, seeds=SEEDS, losses=LOSSES):
 
     changes: the quantities that are made in another way.
     """
-    kinds = [(units, "cross-entropy") for units in (4, 8, 10, 32, 128)]
-    kinds += [(units, "half-mse") for units in NARROW]
-    rows = [(*kind, lr, seed) for kind, lr, seed in product(kinds, RATES, range(seeds))]
-    units, loss, lr, seed = zip(*rows, strict=True)
-    squared = {"cross-entropy": "", "half-mse": "squared-"}
-    settings = [f"units{u}-{squared[of]}lr{rate}" for u, of, rate, _ in rows]
+    kinds = [(units, "cross-entropy", "") for units in (4, 8, 10, 32, 128)]
+    kinds += [(units, "half-mse", "squared-") for units in NARROW]
+    settings = [{"loss": loss, "lr": lr} for (_, loss, _), lr in product(kinds, RATES)]
+    names = [f"units{units}-{loss}lr{lr}" for (units, _, loss), lr in product(kinds, RATES)]
+    wide = np.repeat([units not in NARROW for units, *_ in kinds], len(RATES) * seeds)
+    generator, count = np.random.default_rng(0), len(wide)
+    traits = generator.normal(size=(2, count))
+    two = np.where(np.arange(count) % 2, 1.0, -1.0)  # half of them on either side
+
+    def rule(name, how):
+        def values(c):
+            base = how.seed * traits[0] + how.other * traits[1] + how.lr * np.log(c["lr"])
+            base = base + how.noise * generator.normal(size=count)
+            start, first = (factor * np.exp(how.wander * two) for factor in (how.start, how.first))
+            through = np.stack([start, np.sqrt(start * first), first, np.ones(count)], axis=1)
+            made = np.exp(base)[:, None] * through
+            made[wide & name.startswith("penultimate")] = np.inf
+            of_layers = name in PER_LAYER or name in PER_LAYER_AND_DELTA
+            return made[:, :, None] * np.resize(how.level, 4) if of_layers else made * how.level
+
+        return values
+
     made = {**PER_LAYER, **OF_NETWORK, **PER_LAYER_AND_DELTA, "generalization_gap": Made()}
-    made |= changes or {}
-    generator = np.random.default_rng(0)
-    traits = generator.normal(size=(2, len(rows)))
-    variables = {}
-    for name, how in made.items():
-        one = generator.normal(size=len(rows))
-        two = np.where(np.arange(len(rows)) % 2, 1.0, -1.0)  # half of them on either side
-        base = how.seed * traits[0] + how.other * traits[1] + how.lr * np.log(lr)
-        base = base + how.noise * one
-        start, first = (factor * np.exp(how.wander * two) for factor in (how.start, how.first))
-        through = np.stack([start, np.full(len(rows), np.nan), first, np.ones(len(rows))], axis=1)
-        through[:, 1] = np.sqrt(start * first)
-        values = np.exp(base)[:, None] * through
-        if name in PER_LAYER or name in PER_LAYER_AND_DELTA:
-            values = values[:, :, None] * np.broadcast_to(how.level, len(LAYERS))
-            variables[name] = (("run", "checkpoint", "layer"), values)
-            if name in PER_LAYER_AND_DELTA:
-                dims = ("run", "checkpoint", "layer", "delta_index")
-                variables[name] = (dims, values[..., None])
-        else:
-            variables[name] = (("run", "checkpoint"), values * how.level)
-    for name in (each for each in made if each.startswith("penultimate")):
-        narrow = np.isin(units, NARROW)[:, None]
-        variables[name] = (variables[name][0], np.where(narrow, variables[name][1], np.inf))
-    every = xr.Dataset(variables).expand_dims(samples=["train"])
-    every["train_loss"] = (("run", "checkpoint"), np.tile(losses, (len(rows), 1)))
-    of_runs = {
-        "run": [f"{name}-s{n}" for name, n in zip(settings, seed, strict=True)],
-        **{"setting": settings, "seed": list(seed), "loss": list(loss), "lr": list(lr)},
-        "diverged": np.zeros(len(rows), dtype=bool),
-    }
-    about = {
-        **{"experiment": GRID, "scale": "demo", "evidence": "own", "differs": [], "left_out": 0},
-        **{"name": GRID, "data": "made-up", "extent": f"{len(rows)} networks", "stands_in_for": ""},
-        "hyperparameters": ["loss", "lr"],
-    }
-    coordinates = {name: ("run", values) for name, values in of_runs.items()}
-    return every.assign_coords(
-        coordinates | {"checkpoint": STEPS, "layer": LAYERS, "delta_index": ["0"]}
-    ).assign_attrs(about)
+    rules = {name: rule(name, how) for name, how in {**made, **(changes or {})}.items()}
+    every = synthetic(
+        *(GRID, settings, {**rules, "train_loss": lambda _: np.array([losses])}),
+        **{"seeds": seeds, "steps": STEPS, "layers": LAYERS, "data": "made-up"},
+        coordinates={"setting": lambda _: np.repeat(names, seeds)},
+        **{"extent": f"{count} networks", "stands_in_for": ""},
+    )
+    with_delta = {name: every[name].expand_dims(delta_index=["0"]) for name in PER_LAYER_AND_DELTA}
+    return every.assign(with_delta)

@@ -7,9 +7,11 @@ import numpy as np
 import xarray as xr
 
 from flatlab.papers.beyond import _joint as joint
+from tests.synthetic.tables import table as synthetic
 
 GRIDS = joint.GRIDS
 REGULARIZERS = (("none", 0.0), ("none", 5e-4), ("sam", 0.0), ("mixup", 0.0))
+HYPERPARAMETERS = ("loss", "lr", "batch_size", "regularizer", "weight_decay")
 RATES, BATCHES, SEEDS = (0.02, 0.04, 0.08), (32, 128), 4
 STEPS = (100, 200, 1_000)
 """Some runs first fit at 100, the others at 200; all end at 1,000."""
@@ -42,91 +44,62 @@ FLAT = Made(lr=-1, batch_size=0.5, sam=-1, seed=1)
 """Sharpness that falls with the rate."""
 
 
-def columns(made, settings, seeds):
-    """Values (networks) around 10 by quantity."""
-    generator = np.random.default_rng(0)
-    rows = [setting for setting in settings for _ in range(seeds)]
-    loss, lr, batch, regularizer, decay = map(np.array, zip(*rows, strict=True))
-    traits = generator.normal(size=(2, len(rows)))
-    found = {}
-    for name, how in made.items():
-        value = how.lr * np.searchsorted(RATES, lr) + how.batch_size * np.searchsorted(
-            BATCHES, batch
-        )
-        value = value + how.decay * (decay > 0) + how.half_mse * (loss == "half-mse")
-        value = value + how.sam * (regularizer == "sam") + how.mixup * (regularizer == "mixup")
-        value = value + how.seed * traits[0] + how.other * traits[1]
-        found[name] = 30 + value + how.noise * generator.normal(size=len(rows))
-    return found
-
-
 def table(grid=GRIDS[0], changes=None, default=FLAT, seeds=SEEDS, transformed=True, settings=None):
     """A table of 48 settings.  changes: the quantities that are not made as `default`."""
     product_of = product(("half-mse", "cross-entropy"), RATES, BATCHES, REGULARIZERS)
     chosen = settings or [(loss, lr, b, *regularizer) for loss, lr, b, regularizer in product_of]
-    names = {name for name in joint.KNOWN}
-    made = {name: (changes or {}).get(name, default) for name in sorted(names)}
-    values = columns(made, chosen, seeds)
-    rows = [setting for setting in chosen for _ in range(seeds)]
-    fitted = np.where(np.arange(len(rows)) % 3 == 0, STEPS[0], STEPS[1])
-    kinds = ["none", "layers", "neurons"] if transformed else []
-    variables = {}
-    for name in joint.KNOWN:
-        how, of_paper = made[name], name in joint.PICTURED or name in joint.FURTHER
-        steps = np.stack(
-            [np.where(fitted == step, values[name] / how.longer, np.nan) for step in STEPS[:2]]
-        )
-        every = np.concatenate([steps, values[name][None]]).T[:, :, None]  # runs, checkpoints, 1
-        after = {
-            "none": every,
-            "layers": (1 + how.layers) * every,
-            "neurons": (1 + how.neurons) * every,
-        }
-        if of_paper and transformed:
-            stack = np.stack([after[kind] for kind in kinds], axis=-1)
-            stack[:, :2, :, 1:] = np.nan
-            dims = ("run", "checkpoint", "samples", "transformation")
-        else:
-            stack = every if of_paper else every[:, :, 0]  # outcomes have no sample sets
-            dims = ("run", "checkpoint", "samples")[: stack.ndim]
-        variables[name] = (dims, stack)
-    return _as_measured(xr.Dataset(variables), grid, rows, seeds, fitted, kinds)
+    made = {name: (changes or {}).get(name, default) for name in sorted(joint.KNOWN)}
+    generator, count = np.random.default_rng(0), len(chosen) * seeds
+    traits = generator.normal(size=(2, count))
+    fitted = np.where(np.arange(count) % 3 == 0, STEPS[0], STEPS[1])
+
+    def rule(how):
+        def values(c):
+            value = how.lr * np.searchsorted(RATES, c["lr"]) + how.decay * (c["weight_decay"] > 0)
+            value = value + how.batch_size * np.searchsorted(BATCHES, c["batch_size"])
+            value = value + how.half_mse * (c["loss"] == "half-mse")
+            value = value + how.sam * (c["regularizer"] == "sam")
+            value = value + how.mixup * (c["regularizer"] == "mixup")
+            value = value + how.seed * traits[0] + how.other * traits[1]
+            end = 30 + value + how.noise * generator.normal(size=count)
+            first = [np.where(fitted == step, end / how.longer, np.nan) for step in STEPS[:2]]
+            return np.stack([*first, end], axis=1)
+
+        return values
+
+    found = synthetic(
+        *(grid, [dict(zip(HYPERPARAMETERS, each, strict=True)) for each in chosen]),
+        {name: rule(how) for name, how in made.items()},
+        **{"seeds": seeds, "steps": STEPS, "data": "made-up", "extent": f"{count} networks"},
+        coordinates={"fitted": lambda _: fitted.astype(float)},
+        stands_in_for="",
+    )
+    for name, how in made.items():
+        if name not in {*joint.PICTURED, *joint.FURTHER}:  # outcomes have no sample sets
+            found[name] = found[name].isel(samples=0, drop=True, missing_dims="ignore")
+        elif transformed:
+            factors = [1, 1 + how.layers, 1 + how.neurons]
+            after = xr.DataArray(factors, [("transformation", ["none", "layers", "neurons"])])
+            known = (after["transformation"] == "none") | (found["checkpoint"] == STEPS[-1])
+            found[name] = (found[name] * after).where(known)
+    return _as_measured(found)
 
 
-def _as_measured(made, grid, rows, seeds, fitted, kinds):
-    """The table as a grid has it: layers, definitions, radii, test sets, and coordinates."""
+def _as_measured(made):
+    """The table as a grid has it: layers, definitions, radii and test sets."""
     definitions = [
         xr.concat(
             [made[name] for name in (d, *(f"{d}-radius-{r}" for r in (1, 2, 3)))], "radius_index"
         )
         for d in joint.DEFINITIONS
     ]
-    found = made.drop_vars([*joint.DEFINITIONS, *joint.FURTHER, joint.CORRUPTED])
+    found = made.drop_vars([*joint.DEFINITIONS, *joint.FURTHER, joint.CORRUPTED, "layer"])
     for name in ("kappa_trace", "normalized_kappa_trace", "normalized_kappa_max"):
         found[name] = xr.concat([-made[name], made[name]], "layer")
     found["sharpness_at_radius"] = xr.concat(definitions, "definition")
     found["test_set_error"] = made[joint.CORRUPTED].expand_dims(test_set=[joint.CORRUPTED])
     found["train_error"] = xr.where(made["test_error"].notnull(), 0.5, np.nan)
-    loss, lr, batch, regularizer, decay = zip(*rows, strict=True)
-    seed = np.tile(np.arange(seeds), len(rows) // seeds)
-    settings = ["-".join(map(str, row)) for row in rows]
-    of_runs = {
-        "run": [f"{name}-s{n}" for name, n in zip(settings, seed, strict=True)],
-        **{"setting": settings, "seed": seed, "loss": list(loss), "lr": list(lr)},
-        **{"batch_size": list(batch), "regularizer": list(regularizer)},
-        **{"weight_decay": list(decay), "fitted": fitted.astype(float)},
-        "diverged": np.zeros(len(rows), dtype=bool),
-    }
-    about = {
-        **{"experiment": grid, "scale": "demo", "evidence": "own", "differs": [], "left_out": 0},
-        **{"name": grid, "data": "made-up", "extent": f"{len(rows)} networks", "stands_in_for": ""},
-        "hyperparameters": ["loss", "lr", "batch_size", "regularizer", "weight_decay"],
-    }
-    coordinates = {name: ("run", values) for name, values in of_runs.items()}
-    coordinates |= {"checkpoint": list(STEPS), "samples": ["train"]}
-    coordinates |= {"transformation": kinds} if kinds else {}
-    coordinates |= {"definition": list(joint.DEFINITIONS), "radius_index": list("0123")}
-    return found.assign_coords(coordinates).assign_attrs(about)
+    return found.assign_coords(definition=list(joint.DEFINITIONS), radius_index=list("0123"))
 
 
 def both(changes=None, **which):

@@ -13,13 +13,13 @@ from flatlab.papers.beyond import _bottleneck as bottleneck
 from flatlab.papers.beyond import _joint as joint
 from flatlab.papers.beyond._bottleneck import GRID, NARROW, WIDE
 from flatlab.papers.beyond.claims import CLAIMS
-from flatlab.papers.beyond.measures import INVARIANT
 from papers.beyond.tests import bottleneck_tables as layers
-from papers.beyond.tests.joint_tables import FLAT, GRIDS, Made, both, table
+from papers.beyond.tests.joint_tables import GRIDS, Made, both, table
 from tools import findings
 
 ROOT = Path(__file__).resolve().parents[3]
 BEFORE = "declared before the networks were trained"
+BESIDE = "reported, not judged"
 POST_HOC = "post hoc: said after the networks were judged"
 RIGHT, LOOSE = Made(seed=1, noise=0.002), Made(seed=1, noise=0.06)
 PURE, OTHER, MORE = Made(noise=1), Made(other=1), Made(lr=-3, seed=1)
@@ -201,36 +201,23 @@ def test_a_measure_that_was_not_computed_leaves_what_needs_it_open():
     assert "median relative change of kappa_trace" in verdict.reason
 
 
-def reported(tables):
-    """What the verdict on the identities reports beside what is judged."""
-    entries = judged("fig4/c4", tables).evidence
-    return [entry["quantity"] for entry in entries if entry["claim"] == "reported, not judged"]
-
-
-def test_identities_that_were_not_expected_are_listed():
-    changes = {**all_measures(PURE), "mls": RIGHT, "path_norm": RIGHT}
-    found = [name for name in reported(both(changes)) if "average" not in name]
-    assert found == [f"tau(mls, path_norm); {joint.NETWORKS[grid]}" for grid in GRIDS]
-
-
-def test_how_well_draws_order_networks_is_reported():
-    found = [name for name in reported(both(all_measures(PURE))) if "average" in name]
+def test_identities_that_were_not_expected_are_listed_and_how_well_draws_order_networks():
+    tables = both({**all_measures(PURE), "mls": RIGHT, "path_norm": RIGHT})
+    entries = [e for e in judged("fig4/c4", tables).evidence if e["claim"] == BESIDE]
+    found = {average: [] for average in (False, True)}
+    for entry in entries:
+        found["average" in entry["quantity"]].append(entry["quantity"])
+    assert found[False] == [f"tau(mls, path_norm); {joint.NETWORKS[grid]}" for grid in GRIDS]
     pairs = [f"tau(average-{scale}-l2, average-{scale}-linf)" for scale in ("standard", "adaptive")]
-    assert [name.split(";")[0] for name in found] == pairs * len(GRIDS)
+    assert [name.split(";")[0] for name in found[True]] == pairs * len(GRIDS)
 
 
 def test_what_was_so_when_networks_first_fitted_is_reported():
     verdict = judged("fig5/c1", both())
     early = [entry for entry in verdict.evidence if "at the first fit" in entry["quantity"]]
     assert early
-    assert {entry["claim"] for entry in early} == {"reported, not judged"}
+    assert {entry["claim"] for entry in early} == {BESIDE}
     assert len(early) < len(verdict.evidence)
-
-
-def test_what_is_called_invariant_is_a_measure_of_the_figures():
-    assert {*INVARIANT} <= {*joint.PICTURED}
-    assert len(joint.PICTURED) == 46
-    assert FLAT.layers == FLAT.neurons == 0
 
 
 def test_a_bound_that_some_narrow_network_lacks_is_no_theorem():
@@ -242,17 +229,13 @@ def test_a_bound_that_some_narrow_network_lacks_is_no_theorem():
     assert verdict.evidence[0]["violations"] == 1
 
 
-def test_changes_are_of_each_network():
+def test_changes_are_of_each_network_that_interpolates_before_the_end():
     networks = bottleneck.networks(layers.table()).that_interpolate()
     raw = layers.table()[NC1].isel(samples=0, layer=-1)
     expected = raw.isel(checkpoint=3) / raw.isel(checkpoint=2)
     np.testing.assert_allclose(networks.since_interpolation(NC1), expected)
-
-
-def test_a_network_that_interpolates_at_the_end_alone_has_no_change():
-    late = layers.table(losses=[2.0, 1.0, 0.5, 0.001])
-    networks = bottleneck.networks(late).that_interpolate()
-    assert np.isnan(networks.since_interpolation(NC1)).all()
+    late = bottleneck.networks(layers.table(losses=[2.0, 1.0, 0.5, 0.001])).that_interpolate()
+    assert np.isnan(late.since_interpolation(NC1)).all()
 
 
 def test_pairs_are_of_one_width_and_loss_or_of_one_setting():
@@ -283,13 +266,6 @@ def test_names_of_settings_say_what_the_networks_are(scale):
     }
     assert len(grid.packs) == 3 * len(kinds)
     assert "representations" in grid.families
-
-
-def test_units_are_read_from_the_names_of_settings():
-    made = layers.table()
-    units = bottleneck.with_units(made)["units"].values
-    assert units.tolist()[::15] == [4, 8, 10, 32, 128, 4, 8, 10]
-    assert list(made["layer"].values) == layers.LAYERS
 
 
 def test_every_statement_on_inner_layers_is_on_a_page_of_findings():

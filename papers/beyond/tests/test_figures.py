@@ -102,10 +102,9 @@ def test_pairs_of_a_factor_differ_in_it_alone():
 
 
 def test_networks_of_two_architectures_are_not_compared():
-    made = table()
     kinds = np.where(np.arange(192) % 2, "lenet5", "resnet")
-    pairs = joint.networks(made.assign_coords(architecture=("run", kinds))).pairs(joint.ALL)
-    assert pairs[0, :3].tolist() == [False, False, True]
+    chosen = joint.networks(table().assign_coords(architecture=("run", kinds)))
+    assert chosen.pairs(joint.ALL)[0, :3].tolist() == [False, False, True]
 
 
 def test_the_matrix_has_taus_with_wider_intervals_than_alone(tables):

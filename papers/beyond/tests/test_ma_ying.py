@@ -3,25 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from numpy.linalg import norm
 from torch import nn
 
 import flatlab
+from tests.families.representations.reference import samples_of
 from tests.networks.small_networks import small
 
 CHAIN = ("sensitivity_by_power", "frobenius_by_power", "ma_ying_first_layer", "ma_ying_bound")
-
-
-def rows(model, x):
-    """df/dx, df/dW of the first layer and df/dtheta of one sample: (N, ...) each."""
-    x = x[None].clone().requires_grad_()
-    theta = list(model.parameters())
-    jacobian, first, whole = [], [], []
-    for output in model(x)[0]:
-        into, *parts = torch.autograd.grad(output, [x, *theta], retain_graph=True)
-        jacobian.append(into.flatten())
-        first.append(parts[0].flatten())
-        whole.append(torch.cat([part.flatten() for part in parts]))
-    return [torch.stack(each).numpy() for each in (jacobian, first, whole)]
 
 
 @pytest.mark.parametrize("name", ["mlp-relu", "mlp-tanh", "linear", "lenet"])
@@ -30,17 +19,17 @@ def test_it_is_as_printed(name):
     found = flatlab.measure(model, inputs, families="ma-ying")
     weight = next(model.parameters()).detach().flatten(1).numpy()
     smallest = min(float(x.norm()) for x in inputs)
-    of_samples = [rows(model, x) for x in inputs]
-    outputs, count = len(of_samples[0][0]), len(inputs)
+    samples = samples_of(model, inputs)
+    outputs, count = len(samples[0].outputs), len(inputs)
     for power in (1, 2):
-        factor = (np.linalg.norm(weight, 2) / smallest) ** power
-        wide = (np.linalg.norm(weight) / smallest) ** power
+        factor, wide = ((norm(weight, kind) / smallest) ** power for kind in (2, "fro"))
+        of_theta = np.mean([s.sharpness ** (power / 2) for s in samples])
         means = [
-            np.mean([np.linalg.norm(j, 2) ** power for j, _, _ in of_samples]),
-            np.mean([np.linalg.norm(j) ** power for j, _, _ in of_samples]),
-            factor * np.mean([np.linalg.norm(w) ** power for _, w, _ in of_samples]),
-            factor * np.mean([np.linalg.norm(t) ** power for _, _, t in of_samples]),
-            wide * np.mean([np.linalg.norm(t) ** power for _, _, t in of_samples]),
+            np.mean([norm(s.j0, 2) ** power for s in samples]),
+            np.mean([norm(s.j0) ** power for s in samples]),
+            factor * np.mean([norm(s.of_first) ** power for s in samples]),
+            factor * of_theta,
+            wide * of_theta,
         ]
         at = found.sel(power=str(power))
         names = (*CHAIN, "ma_ying_bound_frobenius")
@@ -48,17 +37,13 @@ def test_it_is_as_printed(name):
         assert [at[each].item() for each in names] == pytest.approx(roots, rel=1e-9)
         if name != "lenet":  # weights of convolutions are shared
             assert roots == sorted(roots)
-    sharpness = np.mean([np.linalg.norm(t) ** 2 for _, _, t in of_samples])
-    bound = (
-        count ** max(outputs / 2 - 1, 0)
-        * (np.linalg.norm(weight) / smallest) ** outputs
-        * (sharpness / outputs) ** (outputs / 2)
-    )
+    bound = count ** max(outputs / 2 - 1, 0) * (norm(weight) / smallest) ** outputs
+    bound *= (np.mean([s.sharpness for s in samples]) / outputs) ** (outputs / 2)
     assert found.ma_ying_log_volume_bound.item() == pytest.approx(np.log(bound))
     assert found.smallest_input_norm.item() == pytest.approx(smallest)
     if name == "mlp-relu":
-        middle = np.mean([np.linalg.norm(j) ** outputs for j, _, _ in of_samples])
-        volumes = [np.sqrt(abs(np.linalg.det(j @ j.T))) for j, _, _ in of_samples]
+        middle = np.mean([norm(s.j0) ** outputs for s in samples])
+        volumes = [np.sqrt(abs(np.linalg.det(s.j0 @ s.j0.T))) for s in samples]
         assert np.mean(volumes) <= outputs ** (-outputs / 2) * middle <= bound
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import flatlab
+from tests.families.geometry.reference import one_sample
 from tests.networks.small_networks import LINEAR, LOSSES, hessian, small, targets_for, total_loss
 
 
@@ -35,6 +36,18 @@ def by_brute_force(weight, second):
     return float(total(scales)), torch.exp(scales[d:])
 
 
+def least(model, layer, inputs, targets, loss):
+    """The minimum for a layer, the squares of the scales of its columns, and which of these count.
+
+    What no sample sees is left out.
+    """
+    blocks = hessian(model, f"{layer}.weight", total_loss(model, inputs, targets, loss))
+    second = torch.from_numpy(np.einsum("ijij->ij", blocks).clip(min=0))
+    weight = model.get_submodule(layer).weight.detach()
+    rows, columns = (~(second == 0).all(axis) for axis in (1, 0))
+    return *by_brute_force(weight[rows][:, columns], second[rows][:, columns]), columns
+
+
 @pytest.mark.parametrize("loss", ["half-mse", "cross-entropy"])
 @pytest.mark.parametrize("name", ["mlp-relu", "linear", "lenet"])
 def test_it_is_the_minimum_over_all_scales_of_rows_and_columns(name, loss):
@@ -43,15 +56,11 @@ def test_it_is_the_minimum_over_all_scales_of_rows_and_columns(name, loss):
     found = measured(model, inputs, targets, loss)
     total = 0.0
     for layer in LINEAR[name]:
-        blocks = hessian(model, f"{layer}.weight", total_loss(model, inputs, targets, loss))
-        second = torch.from_numpy(np.einsum("ijij->ij", blocks).clip(min=0))
-        weight = model.get_submodule(layer).weight.detach()
-        alive = ~((second == 0).all(1)), ~((second == 0).all(0))
-        least, _ = by_brute_force(weight[alive[0]][:, alive[1]], second[alive[0]][:, alive[1]])
+        expected, *_ = least(model, layer, inputs, targets, loss)
         row = found.sel(layer=layer)
-        assert row.normalized_sharpness.item() == pytest.approx(least, rel=1e-6), layer
+        assert row.normalized_sharpness.item() == pytest.approx(expected, rel=1e-6), layer
         assert row.normalized_sharpness_residual < 1e-6
-        total += least
+        total += expected
     assert found.total_normalized_sharpness.item() == pytest.approx(total, rel=1e-6)
 
 
@@ -64,33 +73,15 @@ def test_what_it_bounds_is_a_sensitivity_and_below_it(name):
         x, targets = inputs[:count], targets_for("half-mse", labels[:count])
         row = measured(model, x, targets).sel(layer=layer)
         assert row.normalized_sharpness_bounded <= row.normalized_sharpness * (1 + 1e-9)
-        blocks = hessian(model, f"{layer}.weight", total_loss(model, x, targets, "half-mse"))
-        second = torch.from_numpy(np.einsum("ijij->ij", blocks).clip(min=0))
-        alive = ~((second == 0).all(1)), ~((second == 0).all(0))
-        weight = model.get_submodule(layer).weight.detach()
-        _, squares = by_brute_force(weight[alive[0]][:, alive[1]], second[alive[0]][:, alive[1]])
+        _, squares, columns = least(model, layer, x, targets, "half-mse")
         means = []
         for one in x:
-            features, jacobian = into_layer(model, layer, one[None])
-            features, jacobian = features[alive[1]], jacobian[:, alive[1]]
+            sample = one_sample(model, {layer: model.get_submodule(layer)}, one)
+            features = torch.from_numpy(sample.x[layer])[columns]
+            jacobian = torch.from_numpy(sample.j[layer])[:, columns]
             means.append((jacobian**2 / squares).sum() * (features**2 * squares).sum())
         expected = float(torch.stack(means).mean().sqrt())
         assert row.normalized_sharpness_bounded.item() == pytest.approx(expected, rel=1e-4)
-
-
-def into_layer(model, layer, x):
-    """The input of a layer and the derivatives of the outputs in it: (m,), (N, m)."""
-    kept = []
-
-    def keep(module, given):
-        kept.append(given[0].detach().requires_grad_())
-        return (kept[-1],)
-
-    handle = model.get_submodule(layer).register_forward_pre_hook(keep)
-    outputs = model(x)[0]
-    handle.remove()
-    rows = [torch.autograd.grad(each, kept[-1], retain_graph=True)[0][0] for each in outputs]
-    return kept[-1][0].detach(), torch.stack(rows)
 
 
 def test_rescaled_rows_and_columns_do_not_change_it():

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-import torch
+from numpy.linalg import norm
 
 import flatlab
 from flatlab.families.redrawn import _redrawn
+from tests.families.representations.reference import samples_of
 from tests.networks.small_networks import small
 
 
@@ -18,17 +19,9 @@ def test_they_are_those_of_the_network_with_these_weights(name):
         before = weight.data.clone()
         weight.data = _redrawn(before, draw)
         assert weight.norm().item() == pytest.approx(before.norm().item())
-        of_samples = []
-        for x in inputs:
-            x = x[None].clone().requires_grad_()
-            rows = [
-                torch.autograd.grad(y, [x, weight], retain_graph=True) for y in model(x).flatten()
-            ]
-            into, first = (torch.stack([r[k].flatten() for r in rows]) for k in (0, 1))
-            of_samples.append(
-                [torch.linalg.matrix_norm(into, 2).item(), first.square().sum().item()]
-            )
-        mls, sharpness = np.mean(of_samples, axis=0)
+        samples = samples_of(model, inputs)
+        mls = np.mean([norm(s.j0, 2) for s in samples])
+        sharpness = np.mean([norm(s.of_first) ** 2 for s in samples])
         at = found.sel(redraw=str(draw))
         assert at.redrawn_mls.item() == pytest.approx(mls, rel=1e-9)
         assert at.redrawn_first_sharpness.item() == pytest.approx(sharpness, rel=1e-9)

@@ -3,52 +3,36 @@
 import matplotlib as mpl
 import numpy as np
 import pytest
-import xarray as xr
 from matplotlib.figure import Figure
 
 from flatlab.lab.tables.networks import ResultTables
 from flatlab.papers.beyond import _depth, _drawn, fig10, fig11, fig12
 from flatlab.papers.beyond.claims import CLAIMS
 from flatlab.papers.chen2026.claims_trends import SETTINGS
+from tests.synthetic.tables import table as synthetic
 
 mpl.use("Agg")
-ABOUT = {"evidence": "own", "differs": [], "left_out": 0}
 
 
-def table(key, hyperparameters, steps, columns, layers=("a", "b", "c", "d")):
+def table(key, hyperparameters, steps, columns):
     """A table of runs at checkpoints.
 
     hyperparameters: name -> (runs).  columns: name -> (runs, checkpoints), or with layers behind.
     """
     names = [name for name in hyperparameters if name != "seed"]
-    runs = len(hyperparameters["seed"])
-    labels = [
-        "-".join(f"{name}{hyperparameters[name][run]:g}" for name in names if name != "lr_drawn")
-        for run in range(runs)
-    ]
-    dims = ("run", "checkpoint", "layer")
-    return xr.Dataset(
-        {name: (dims[: np.ndim(value)], value) for name, value in columns.items()},
-        coords={
-            "run": [
-                f"{label}-s{s}" for label, s in zip(labels, hyperparameters["seed"], strict=True)
-            ],
-            "checkpoint": steps,
-            "samples": ["train"],
-            "layer": list(layers),
-            "setting": ("run", labels),
-            "steps": ("run", np.full(runs, steps[-1])),
-            "diverged": ("run", np.zeros(runs, bool)),
-            **{name: ("run", value) for name, value in hyperparameters.items()},
-        },
-        attrs={**ABOUT, "experiment": key, "hyperparameters": names},
-    )
+    runs = zip(*(hyperparameters[name] for name in names), strict=True)
+    settings = [dict(zip(names, run, strict=True)) for run in runs]
+    rules = {name: lambda _, value=value: value for name, value in columns.items()}
+    coordinates = {"steps": lambda c: np.full(len(c["seed"]), steps[-1])}
+    coordinates["seed"] = lambda _: hyperparameters["seed"]
+    how = {"seeds": 1, "steps": steps, "layers": list("abcd"), "coordinates": coordinates}
+    return synthetic(key, settings, rules, **how)
 
 
-def verdicts(claims, figure, tables, *keys):
+def verdicts(figure, tables, *keys):
     """Of some claims, by default of all."""
-    found = ResultTables(tables)
-    return {key: claims[figure][key].judge(found).outcome for key in keys or claims[figure]}
+    found, claims = ResultTables(tables), CLAIMS[figure]
+    return {key: claims[key].judge(found).outcome for key in keys or claims}
 
 
 def drawn(fig, frame):
@@ -89,12 +73,12 @@ def of_drawn_settings(noise):
 
 
 def test_over_drawn_settings_each_statement_can_hold_and_fail():
-    close = verdicts(CLAIMS, "fig11", of_drawn_settings(0.01))
+    close = verdicts("fig11", of_drawn_settings(0.01))
     assert close.pop("c5-epochs") == close.pop("c9-epochs") == "fails"  # the sign is made otherwise
     assert {*close.values()} == {"holds"}
-    loose = verdicts(CLAIMS, "fig11", of_drawn_settings(0.5))
+    loose = verdicts("fig11", of_drawn_settings(0.5))
     assert loose["c1"] == loose["c1-epochs"] == "fails"
-    between = verdicts(CLAIMS, "fig11", of_drawn_settings(0.06))
+    between = verdicts("fig11", of_drawn_settings(0.06))
     assert between["c1"] in ("holds", "undecided")
     drawn(fig11, fig11.frame({}, ResultTables(of_drawn_settings(0.05))))
 
@@ -130,7 +114,7 @@ def of_depths(lower, upper):
     ],
 )
 def test_the_half_with_the_larger_effect_is_found_by_modulus_and_sign(lower, upper, expected):
-    assert [*verdicts(CLAIMS, "fig12", of_depths(lower, upper)).values()] == expected
+    assert [*verdicts("fig12", of_depths(lower, upper)).values()] == expected
 
 
 def test_effects_are_those_of_a_doubling():
@@ -174,7 +158,7 @@ def test_lines_keep_their_sign_or_lose_it():
         }
         signs = [f"c{k}{end}" for k in (1, 3, 4) for end in ("", "-log")]
         others = ["c2", "c2-log", "figH6-c1", "figI11-c1"]
-        found = verdicts(CLAIMS, "fig10", tables, *signs, *others)
+        found = verdicts("fig10", tables, *signs, *others)
         assert {found[key] for key in signs} == {expected}
         assert found["c2"] == found["c2-log"] == "holds"  # NMLS
         assert found["figH6-c1"] == "holds"

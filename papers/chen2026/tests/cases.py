@@ -25,28 +25,16 @@ from tests.synthetic.claim_tables import (
     S,
 )
 
-Loadings = dict[str, float]
-COMPRESSED = {S: UP, MLS: UP, NMLS: UP, VOLUME: UP}
+FLATTENED = {S: UP, MLS: UP, VOLUME: UP}
+COMPRESSED = {**FLATTENED, NMLS: UP}
 OF_PLOTS = {
     "c1": ({NMLS: UP, BOUND: UP}, {NMLS: UP, BOUND: DOWN}, {NMLS: UP}),
     "c2": (COMPRESSED, {**COMPRESSED, NMLS: DOWN}, {**COMPRESSED, NMLS: NONE}),
-    "c3": (
-        {VOLUME: UP, S: UP, MLS: UP},
-        {VOLUME: UP, S: UP, MLS: DOWN},
-        {VOLUME: UP, S: UP, MLS: 0.5 / UP},
-    ),
+    "c3": tuple({VOLUME: UP, S: UP, MLS: rho} for rho in (UP, DOWN, 0.5 / UP)),
     "c4": ({S: UP, MLS: UP}, {S: UP, VOLUME: UP}, {S: UP, MLS: UP, VOLUME: UP}),
-    "c5": (
-        {S: UP, MLS: UP, VOLUME: UP},
-        {S: UP, DIMENSION: DOWN, VOLUME: UP},
-        {S: UP, MLS: UP, VOLUME: UP, DIMENSION: UP},
-    ),
+    "c5": (FLATTENED, {S: UP, DIMENSION: DOWN, VOLUME: UP}, {**FLATTENED, DIMENSION: UP}),
     "c6": ({S: UP, GAP: UP}, {S: UP, GAP: DOWN}, {S: UP}),
-    "c7": (
-        {GAP: UP, BOUND: UP, MLS: UP, NMLS: UP},
-        {GAP: UP, BOUND: UP, MLS: DOWN, NMLS: UP},
-        {GAP: UP, BOUND: UP, NMLS: UP},
-    ),
+    "c7": tuple({GAP: UP, BOUND: UP, MLS: rho, NMLS: UP} for rho in (UP, DOWN, NONE)),
     "c8": (COMPRESSED, {**COMPRESSED, NMLS: WEAK, GAP: UP}, {**COMPRESSED, GAP: UP}),
     "c9": ({KAPPA: UP, GAP: DOWN}, {KAPPA: UP, GAP: UP}, {KAPPA: UP, GAP: 0.3 / UP}),
     "c10": ({MLS: UP, D: DOWN}, {MLS: UP, D: UP}, {MLS: UP}),
@@ -87,16 +75,8 @@ OF_PREPRINT = {
         {VOLUME: UP, DIMENSION: UP, TEST_LOSS: UP},
         {MLS: UP, TEST_LOSS: WEAK},
     ),
-    "c6": (
-        {S: UP, MLS: UP, VOLUME: UP, TEST_LOSS: 0.5},
-        {S: UP, MLS: UP, VOLUME: UP, TEST_LOSS: DOWN},
-        {S: UP, MLS: UP, VOLUME: UP, TEST_LOSS: UP},
-    ),
-    "c5": (
-        {C: UP, MLS: UP, D: DOWN, TEST_LOSS: UP},
-        {C: UP, MLS: UP, D: DOWN, TEST_LOSS: DOWN},
-        {C: UP, MLS: UP, D: DOWN, TEST_LOSS: NONE},
-    ),
+    "c6": tuple({**FLATTENED, TEST_LOSS: rho} for rho in (0.5, DOWN, UP)),
+    "c5": tuple({C: UP, MLS: UP, D: DOWN, TEST_LOSS: rho} for rho in (UP, DOWN, NONE)),
 }
 PLOTS = [
     (figure, grid, key, case)

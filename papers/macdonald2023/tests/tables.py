@@ -21,6 +21,11 @@ def seeds_alone(c):
     return 5 + c["noise"]
 
 
+def product_of(**factors):
+    """All combinations."""
+    return [dict(zip(factors, v, strict=True)) for v in itertools.product(*factors.values())]
+
+
 # Learning rates and batch sizes
 
 
@@ -45,15 +50,10 @@ def mixed(c):
 
 
 def rates(rules=None, grid=RATES):
-    factors = {
-        "architecture": ["resnet", "vgg"],
-        "lr": [0.1, 0.01, 0.001],
-        "batch_size": [64, 128, 256, 512, 1024],
-    }
-    settings = [dict(zip(factors, v, strict=True)) for v in itertools.product(*factors.values())]
-    return table(
-        grid, settings, {SHARPNESS: small, GAP: small, J: turned, **CONVERGED, **(rules or {})}
-    )
+    sizes = [64, 128, 256, 512, 1024]
+    settings = product_of(architecture=["resnet", "vgg"], lr=[0.1, 0.01, 0.001], batch_size=sizes)
+    made = {SHARPNESS: small, GAP: small, J: turned, **CONVERGED, **(rules or {})}
+    return table(grid, settings, made)
 
 
 # Regularizers
@@ -107,7 +107,7 @@ def gap_of_decay(c):
 
 
 def decays(rules=None):
-    settings = [{"lr": lr, "weight_decay": wd} for lr in (0.1, 0.03) for wd in (0.0, 1e-4, 1e-3)]
+    settings = product_of(lr=(0.1, 0.03), weight_decay=(0.0, 1e-4, 1e-3))
     with_decay = {
         **{GAP: gap_of_decay, J: gap_of_decay, **CONVERGED},
         SHARPNESS: lambda c: 1 + 1e4 * c["weight_decay"] + c["noise"],
@@ -142,12 +142,8 @@ def full_batch(levels=None, start=2.0):
 
         return curve
 
-    settings = [
-        {"architecture": architecture, "lr": lr, "label_smoothing": smoothing}
-        for architecture in ("vgg", "resnet")
-        for lr in (0.08, 0.04, 0.02)
-        for smoothing in VALUES
-    ]
+    rates, kinds = (0.08, 0.04, 0.02), ("vgg", "resnet")
+    settings = product_of(architecture=kinds, lr=rates, label_smoothing=VALUES)
     none = dict.fromkeys(("pairs_below", "segments_below"), lambda _: 0)
     rules = {name: rule(values) for name, values in {**LEVELS, **(levels or {})}.items()}
     unsmoothed = {
@@ -201,7 +197,7 @@ def scales(levels=None, start=None, activations=("relu", "tanh")):
 
         return curve
 
-    settings = [{"activation": a, "scale": scale} for a in activations for scale in SCALES]
+    settings = product_of(activation=activations, scale=SCALES)
     rules = {name: rule(name, v) for name, v in {**SCALED_LEVELS, **(levels or {})}.items()}
     return table(
         *(SCALED, settings, {**rules, **CONVERGED}),

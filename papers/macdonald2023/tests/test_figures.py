@@ -57,28 +57,24 @@ def settings_of(figure):
     return next(f.settings for f in plan.figures() if f.target == f"macdonald2023_{figure}")
 
 
-def texts(fig):
-    cells = fig.axes[0].tables[0].get_celld().values()
-    return [cell.get_text().get_text() for cell in cells]
+def texts(figure, made):
+    """What a table shows of networks of one grid."""
+    fig, settings = Figure(figsize=(9, 3)), settings_of(figure)
+    norms.draw(fig, norms.frame(settings, ResultTables({made.attrs["experiment"]: made})), settings)
+    return [cell.get_text().get_text() for cell in fig.axes[0].tables[0].get_celld().values()]
 
 
 def test_the_table_shows_the_numbers_of_the_csv_beside_those_of_the_paper():
-    fig = Figure(figsize=(9, 3))
-    settings = settings_of("table1")
-    norms.draw(fig, norms.frame(settings, ResultTables({GAUSSIAN: tables()[GAUSSIAN]})), settings)
-    shown = texts(fig)
+    shown = texts("table1", made_up(GAUSSIAN))
     for text in ("327.0 ± 11.", "326.8 ± 182.5", "13,518 ± 3,872", "0.56 ± 0.02", "10 networks"):
         assert any(text in other for other in shown), text
 
 
 def test_what_is_not_there_is_not_shown_as_a_number():
-    fig = Figure(figsize=(9, 3))
-    made = tables()[RELU]
-    made[SHARPNESS] = made[SHARPNESS] * np.nan
-    settings = settings_of("table2")
-    norms.draw(fig, norms.frame(settings, ResultTables({RELU: made})), settings)
-    assert sum("not measured" in text for text in texts(fig)) == 2
-    assert not any("nan" in text for text in texts(fig))
+    made = made_up(RELU)
+    shown = texts("table2", made.assign({SHARPNESS: made[SHARPNESS] * np.nan}))
+    assert sum("not measured" in text for text in shown) == 2
+    assert not any("nan" in text for text in shown)
 
 
 def test_a_row_of_a_quantity_that_no_table_has_is_refused_in_one_sentence():

@@ -88,11 +88,12 @@ def layers_of(model, inputs, name):
 def one_sample(model, layers, sample):
     """Derivatives of each output: arrays (N, ...) by layer and by parameter."""
     sample = sample[None].clone().requires_grad_()
-    into, out, x = ({name: [] for name in layers} for _ in range(3))
+    into, out, x, read = ({name: [] for name in layers} for _ in range(4))
     hooks = []
     for name, layer in layers.items():
 
         def before(module, given, name=name):
+            read[name].append(given[0])
             x[name].append(given[0].detach().clone())
             zeros = torch.zeros_like(given[0], requires_grad=True)
             into[name].append(zeros)
@@ -108,10 +109,10 @@ def one_sample(model, layers, sample):
         hook.remove()
     parameters = [p for p in model.parameters() if p.requires_grad]
 
-    def rows(tensors):
-        how = {"retain_graph": True, "materialize_grads": True}
-        grads = zip(*(torch.autograd.grad(f, tensors, **how) for f in outputs), strict=True)
-        return [torch.stack(of_one).flatten(1).numpy() for of_one in grads]
+    def rows(tensors, numbers=outputs):
+        how = {"retain_graph": True, "materialize_grads": True, "is_grads_batched": True}
+        found = torch.autograd.grad(numbers, tensors, torch.eye(len(numbers)).to(numbers), **how)
+        return [of_one.flatten(1).numpy() for of_one in found]
 
     def joined(tensors):
         return np.concatenate(rows(tensors), 1)
@@ -122,6 +123,7 @@ def one_sample(model, layers, sample):
         j0=rows([sample])[0],
         x={name: torch.cat([t.flatten() for t in x[name]]).numpy() for name in layers},
         j={name: joined(into[name]) for name in layers},
+        **{"rows": rows, "read": read, "sample": sample},
         gamma={name: joined(out[name]) for name in layers},
         of_parameter=dict(zip(map(id, parameters), rows(parameters), strict=True)),
         shapes={name: [tuple(t.shape[1:]) for t in x[name]] for name in layers},

@@ -1,57 +1,34 @@
 """Every quantity of `representations` by its definition, in numpy, from whole Jacobians.
 
 It knows nothing of the package's rules: autograd differentiates each number that a layer reads, of
-one sample at a time, and each output with respect to the tensors that layers read.
+one sample at a time, and each output as for `geometry`.
 """
-
-from types import SimpleNamespace
 
 import numpy as np
 import torch
 from numpy.linalg import norm
 
-COVARIANCES = ("all", "within", "means")
-
-
-def reading(model, sample, layers):
-    """What each layer reads of one sample, by name, and the outputs."""
-    read = {name: [] for name in layers}
-    handles = []
-    for name in layers:
-        keep = lambda _, given, name=name: read[name].append(given[0])  # noqa: E731
-        handles.append(model.get_submodule(name).register_forward_pre_hook(keep))
-    outputs = model(sample[None])[0]
-    for handle in handles:
-        handle.remove()
-    return read, outputs
-
-
-def gradients(numbers, tensors):
-    """One row for each number."""
-    how = {"retain_graph": True, "materialize_grads": True, "is_grads_batched": True}
-    rows = torch.autograd.grad(numbers, tensors, torch.eye(len(numbers)).to(numbers), **how)
-    return np.concatenate([row.flatten(1).numpy() for row in rows], 1)
+from tests.families.geometry import reference as geometry
 
 
 def one_sample(model, sample, layers):
     """x^l, A^l and J^l by layer, J, and df/dW_1 of one sample."""
-    sample = sample.clone().requires_grad_()
-    read, outputs = reading(model, sample, layers)
-    first = model.get_submodule(layers[0]).weight
-    x, a, j = {}, {}, {}
-    for name, tensors in read.items():
-        values = torch.cat([tensor.flatten() for tensor in tensors])
-        x[name] = values.detach().numpy()
-        a[name] = gradients(values, [sample])
-        j[name] = gradients(outputs, tensors)
-    theta = [p for p in model.parameters() if p.requires_grad]
-    return SimpleNamespace(
-        **{"x0": sample.detach().numpy().ravel(), "outputs": outputs.detach().numpy()},
-        **{"x": x, "a": a, "j": j},
-        whole=gradients(outputs, [sample]),
-        of_first=gradients(outputs, [first]),
-        sharpness=norm(gradients(outputs, theta)) ** 2,
-    )
+    named = {name: model.get_submodule(name) for name in layers}
+    found = geometry.one_sample(model, named, sample)
+    found.a = {}
+    for name, tensors in found.read.items():
+        numbers = torch.cat([tensor.flatten() for tensor in tensors])
+        found.a[name] = found.rows([found.sample], numbers)[0]
+        found.j[name] = np.concatenate(found.rows(tensors), 1)  # also around the layer
+    found.of_first = found.of_parameter[id(named[layers[0]].weight)]
+    found.sharpness = sum(norm(each) ** 2 for each in found.of_parameter.values())
+    return found
+
+
+def samples_of(model, inputs):
+    """The same, of the layer that holds the first parameter."""
+    first = next(name for name, _ in model.named_parameters()).rpartition(".")[0]
+    return [one_sample(model, sample, [first]) for sample in inputs]
 
 
 def local(samples, layers, outputs):
@@ -90,7 +67,7 @@ def bounds(model, samples, layers, head):
     slope = np.array([size * norm(s.of_first) / norm(s.x0) for s in samples])
     table = []
     for name in layers:
-        cut = all(np.allclose(s.j[name] @ s.a[name], s.whole, atol=1e-9) for s in samples)
+        cut = all(np.allclose(s.j[name] @ s.a[name], s.j0, atol=1e-9) for s in samples)
         table.append([_over(slope[k], s.j[name]) if cut else np.nan for k, s in enumerate(samples)])
     per_sample = np.transpose(table)
     features = np.transpose([[norm(s.a[name]) for name in layers] for s in samples]).T

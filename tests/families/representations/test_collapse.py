@@ -54,41 +54,6 @@ def test_two_means_that_agree_lower_the_rank():
     assert np.isnan(found.collapse_within).all()
 
 
-def test_few_samples_look_like_collapse():
-    """NC1 of one distribution in 500 dimensions grows with the samples of a class."""
-    generator = torch.Generator().manual_seed(0)
-    means = 0.3 * torch.randn(10, 500, generator=generator, dtype=torch.float64)
-    values = []
-    for count in (3, 10, 50):
-        labels = torch.arange(10 * count) % 10
-        noise = torch.randn(10 * count, 500, generator=generator, dtype=torch.float64)
-        found = collapse_of(identity(500, 10), means[labels] + noise, labels)
-        values.append(float(found.collapse_within[1]))
-    assert values == sorted(values)
-
-
-def test_a_simplex_has_collapsed():
-    corners = torch.eye(4, dtype=torch.float64) - 0.25
-    labels = torch.arange(12) % 4
-    found = collapse_of(identity(4, 4), 7 * corners[labels], labels)
-    assert found.collapse_within.values == pytest.approx(0, abs=1e-12)
-
-
-def test_classes_of_different_size_have_equal_weight():
-    """As in the definition of Sigma_W, the mean over the classes."""
-    torch.manual_seed(0)
-    inputs = torch.randn(9, 3, dtype=torch.float64)
-    labels = torch.tensor([0, 0, 0, 0, 0, 0, 1, 1, 1])
-    x = inputs.numpy()
-    parts = [x[:6], x[6:]]
-    within = np.mean([np.cov(part.T, bias=True) for part in parts], 0)
-    means = np.stack([part.mean(0) for part in parts])
-    between = np.cov(means.T, bias=True)
-    expected = np.trace(within @ np.linalg.pinv(between)) / 2
-    found = collapse_of(identity(3, 2), inputs, labels)
-    assert found.collapse_within[0] == pytest.approx(expected)
-
-
 def measured(model, inputs, labels=None, **options):
     return flatlab.measure(model, inputs, labels, families="representations", **options)
 

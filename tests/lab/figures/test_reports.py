@@ -2,10 +2,12 @@
 
 import io
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from matplotlib.figure import Figure
 
 from flatlab.core.schema import PlanError
 from flatlab.lab.figures import render
@@ -83,29 +85,19 @@ REPORTS = {
 
 @pytest.mark.first(2)
 @pytest.mark.parametrize("name", REPORTS)
-def test_a_picture_has_all_files_and_its_csv_is_what_is_drawn(name, monkeypatch):
-    from PIL import Image
-
+def test_a_picture_has_its_files_and_its_csv_is_what_is_drawn(name, monkeypatch):
+    """tests/cli/test_reports.py asks for all formats."""
     kind, reports = ("landscape" if name == "plane" else name), REPORTS[name]
-    if name != "spectrum":
-        monkeypatch.setattr(render, "FORMATS", ("svg",))
+    monkeypatch.setattr(render, "FORMATS", ("svg",))
     files = template.pictures(kind, reports)
-    assert {*files} == {"csv", *render.FORMATS}
+    assert {*files} == {"csv", "svg"}
     assert b"<svg" in files["svg"]
-    frame = pd.read_csv(io.BytesIO(files["csv"]))
+    types = dict.fromkeys(("network", "other"), str) if kind == "barriers" else {}
+    frame = pd.read_csv(io.BytesIO(files["csv"]), dtype=types)
     if "units" in frame:
         frame["units"] = frame["units"].astype(object).fillna("")
-    expected = template.frame_of(kind, reports)
-    if kind == "barriers":
-        frame = frame.astype({"network": str, "other": str})
-        expected = expected.astype({"network": str, "other": str})
+    expected = template.frame_of(kind, reports).astype(types)
     pd.testing.assert_frame_equal(frame, expected, check_dtype=False)
-    if name != "spectrum":
-        return
-    assert files == template.pictures(kind, reports)  # the same bytes every time
-    assert files["pdf"].startswith(b"%PDF")
-    with Image.open(io.BytesIO(files["png"])) as picture:
-        assert min(picture.size) > 500
 
 
 def test_the_frames_have_the_numbers_of_the_reports():
@@ -124,15 +116,10 @@ def test_the_frames_have_the_numbers_of_the_reports():
 
 def test_nothing_of_a_picture_lies_over_another_part_or_outside_of_it():
     """Long names of reports, blocks and layers, in legends and titles."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    from flatlab.lab.figures.render import STYLE
-
     long = {f"{what}-{'name' * 6}": spectrum(n + 1) for n, what in enumerate(("first", "second"))}
     blocks = {n: report.assign_coords(block=["layer" * 8]) for n, report in long.items()}
     frame = template.frame_of("spectrum", blocks)
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(render.STYLE):
         fig = Figure(figsize=(4.8, 2.7), layout="constrained")
         template.draw(fig, frame, template.KINDS["spectrum"])
         fig.draw_without_rendering()

@@ -23,6 +23,7 @@ from flatlab.lab.plan.declarations import labels_of
 from flatlab.lab.tables.networks import Networks
 from flatlab.lab.tables.selection import end_of_training, through_training
 from flatlab.papers.beyond import fig1
+from tests.refusals import refusal
 from tests.synthetic.curves import (
     CHEN2024,
     CHEN2026,
@@ -208,19 +209,26 @@ def test_odd_tables_are_drawn(case):
         assert all(any(t.get_text() == "no values" for t in ax.texts) for ax in axes)
 
 
+ALONG = {"along": {"batch_size": ("size", "linear")}, "line": "lr"}
+
+
 @pytest.mark.parametrize(
-    ("asked", "sentence"),
+    ("template", "asked", "sentence"),
     [
-        ({"quantities": ["msl"]}, "no msl; did you mean 'mls'?"),
-        ({"samples": ["tset"]}, "no tset samples"),
-        ({"where": {"batchsize": 20}}, "no batchsize; did you mean 'batch_size'?"),
+        (plan.Curves, {"quantities": ["msl"]}, "msl; did you mean 'mls'?"),
+        (plan.Curves, {"samples": ["tset"]}, "tset samples"),
+        (plan.Curves, {"where": {"batchsize": 20}}, "batchsize; did you mean 'batch_size'?"),
+        (plan.Matrix, {"quantities": ["mls", "msl"]}, "msl; did you mean 'mls'?"),
+        (plan.Sweep, {**ALONG, "quantities": ["msl"]}, "msl; did you mean 'mls'?"),
+        (plan.Sweep, {**ALONG, "line": "lrr"}, "lrr; did you mean 'lr'?"),
+        (plan.Sweep, {**ALONG, "along": {"size": ("x", "linear")}}, "size"),
     ],
 )
-def test_what_a_table_does_not_have_is_one_sentence(asked, sentence):
-    figure = plan.Curves("vgg-grid", quantities=("mls",), title="", caption="").resolved()
-    with pytest.raises(PlanError) as error:
-        frame_of({**figure, **asked}, {"vgg-grid": table(seeds=1)})
-    assert str(error.value).startswith(f"vgg-grid has {sentence}")
+def test_what_a_table_does_not_have_is_one_sentence(template, asked, sentence):
+    more = ALONG if template is plan.Sweep else {}
+    figure = template("vgg-grid", quantities=("mls",), title="", caption="", **more).resolved()
+    message = refusal(PlanError, frame_of, {**figure, **asked}, {"vgg-grid": table(seeds=1)})
+    assert message.startswith(f"vgg-grid has no {sentence}")
 
 
 def test_a_label_is_that_of_the_definition_unless_a_figure_has_its_own():

@@ -17,16 +17,14 @@ def metric_file(folder, measured_on, lr=0.1):
 
 
 def test_files_of_other_data_are_refused_with_the_remedy(tmp_path):
-    path = metric_file(tmp_path, "cifar10-jpeg")
+    """Those of the same data or without a record are taken."""
+    other = metric_file(tmp_path / "other", "cifar10-jpeg")
     with pytest.raises(store.StoreError, match=r"on cifar10-jpeg.* \{cifar10: cifar10-jpeg\}"):
-        check_data([path], GRID)
-
-
-def test_files_of_the_same_data_or_without_a_record_are_taken(tmp_path):
-    check_data([metric_file(tmp_path, "cifar10")], GRID)
-    check_data([metric_file(tmp_path, "cifar10")], GRID | {"data": "digits and cifar10"})
-    check_data([str(tmp_path / "from-elsewhere.zarr.zip")], GRID)
-    check_data([metric_file(tmp_path, "cifar10")], {"name": "zoos say nothing", "data": "digits"})
+        check_data([other], GRID)
+    path = metric_file(tmp_path, "cifar10")
+    check_data([path, str(tmp_path / "from-elsewhere.zarr.zip")], GRID)
+    check_data([path], GRID | {"data": "digits and cifar10"})
+    check_data([path], {"name": "zoos say nothing", "data": "digits"})
 
 
 def test_what_was_accepted_under_another_learning_rate_enters_no_table(tmp_path):

@@ -73,10 +73,3 @@ def table_of(grid, raw):
         stages = [grid.measuring(key, family) for family in grid.families]
         parts += [measure_pack(weights, raw, stage.settings) for stage in stages]
     return of_grid(parts, grid.tabulating(grid).settings), trained
-
-
-def sentence(refusal):
-    """What a `PlanError` says, which is one sentence."""
-    text = str(refusal.value)
-    assert "\n" not in text
-    return text

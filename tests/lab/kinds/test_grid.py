@@ -232,13 +232,6 @@ def test_a_scale_may_have_settings_of_its_own(grid_of):
 # How long a grid trains, in which mode, and what it keeps
 
 
-def with_training(checkpoints="none", **training):
-    content = changed("training+", training)
-    content["scales"]["demo"] |= {"training": {}, "checkpoints": {}}
-    content["checkpoints"]["dense"] = checkpoints
-    return content
-
-
 @pytest.mark.parametrize(
     ("network", "mode"),
     [
@@ -270,12 +263,11 @@ def test_the_default_mode_is_that_of_the_network(network, mode, grid_of):
     ],
 )
 def test_the_length_of_a_training_in_words(training, words, grid_of):
-    packs = grid_of(with_training(**training)).packs.values()
+    """With checkpoints that are spaced in the logarithm, which may be of epochs too."""
+    content = changed("training+", training)
+    content["scales"]["demo"] |= {"training": {}, "checkpoints": {"dense": {"log_spaced": 100}}}
+    packs = grid_of(content).packs.values()
     assert {pack.training.length for pack in packs} == {words}
-
-
-def test_checkpoints_of_epochs_are_spaced_in_the_logarithm(grid_of):
-    assert grid_of(with_training({"log_spaced": 100}, iterations=None, epochs=9)).packs
 
 
 def test_dense_checkpoints_are_those_of_the_blocks_of_seeds_that_are_named(grid_of):

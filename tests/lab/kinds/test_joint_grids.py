@@ -8,7 +8,6 @@ import torch
 
 from flatlab.core.registry import imported, joined
 from flatlab.data import load
-from flatlab.lab import plan
 from flatlab.measuring.grid import measure_pack
 from flatlab.networks import build
 from tests.lab.kinds import experiments
@@ -50,17 +49,6 @@ def test_the_settings_of_the_demo_differ_in_one_factor_from_the_first(key):
         k for other in others for k, a, b in zip(FACTORS, first, other, strict=True) if a != b
     }
     assert {"loss", "lr", "batch_size", "regularizer"} <= varied
-
-
-@pytest.mark.parametrize("key", KEYS)
-def test_they_say_what_they_lack(key):
-    published = grid_of(key, "paper")
-    kinds = {}
-    for scale in plan.SCALES:
-        about = grid_of(key, scale).tabulating(published).settings["about"]
-        kinds[scale] = about["evidence"]
-        assert bool(about["differs"]) == (scale != "paper")
-    assert kinds == {"demo": "stand-in", "short": "reduced", "paper": "own"}
 
 
 def test_all_measures_of_all_papers_are_columns_whatever_the_networks():

@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from flatlab.lab import plan
-from tests.lab.kinds.experiments import content_of, load, sentence, set_key, written
+from tests.lab.kinds.experiments import content_of, load, set_key, written
+from tests.refusals import refusal
 
 MISTAKES = yaml.safe_load(Path(__file__).with_name("mistakes.yaml").read_text())
 CASES = [(experiment, case) for experiment, cases in MISTAKES.items() for case in cases]
@@ -20,18 +21,16 @@ def test_a_mistake_in_an_experiment_names_the_file_and_the_key(experiment, case,
     parts = changes.pop("says").split(" … ")
     for path, value in changes.items():
         set_key(content, path, value)
-    with pytest.raises(plan.PlanError) as refusal:
-        load(written(tmp_path, key, content), scale)
-    assert sentence(refusal).split(": ")[0].endswith(f"experiments/{key}.yaml")
+    message = refusal(plan.PlanError, load, written(tmp_path, key, content), scale)
+    assert message.split(": ")[0].endswith(f"experiments/{key}.yaml")
     for part in parts:
-        assert part in sentence(refusal)
+        assert part in message
 
 
 @pytest.mark.parametrize("content", ["a: [1,", "just text", ""])
 def test_a_file_that_is_no_mapping_is_refused(content, tmp_path):
-    with pytest.raises(plan.PlanError) as refusal:
-        load(written(tmp_path, "mlp-grid", content))
-    assert "experiments/mlp-grid.yaml: " in sentence(refusal)
+    message = refusal(plan.PlanError, load, written(tmp_path, "mlp-grid", content))
+    assert "experiments/mlp-grid.yaml: " in message
 
 
 @pytest.mark.parametrize(
@@ -48,10 +47,9 @@ def test_a_file_that_is_no_mapping_is_refused(content, tmp_path):
     ],
 )
 def test_a_bad_configuration_names_the_file_and_the_key(config, parts):
-    with pytest.raises(plan.PlanError) as refusal:
-        plan.Plan(config)
+    message = refusal(plan.PlanError, plan.Plan, config)
     for part in ["config.yaml", *parts]:
-        assert part in sentence(refusal)
+        assert part in message
 
 
 def test_a_single_paper_needs_no_list():
@@ -73,9 +71,7 @@ def test_a_mistake_at_another_scale_is_seen_before_anything_runs(papers):
     content["scales"]["demo"]["training"]["momentum"] = 0.0
     content["training"]["momentum"] = -1
     written(papers / "chen2026", "mlp-grid", content)
-    with pytest.raises(plan.PlanError) as refusal:
-        plan.Plan({"scale": "demo"})
-    assert "training.momentum" in sentence(refusal)
+    assert "training.momentum" in refusal(plan.PlanError, plan.Plan, {"scale": "demo"})
 
 
 def test_records_that_cannot_be_written_are_one_sentence(tmp_path, monkeypatch):

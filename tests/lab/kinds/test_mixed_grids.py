@@ -1,5 +1,7 @@
 """Grids of several architectures and strategies: named settings, and one table for all of them."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -7,12 +9,13 @@ import xarray as xr
 
 from flatlab.core.schema import plain
 from flatlab.lab import plan
-from flatlab.lab.tables.selection import hyperparameters
 from flatlab.networks import build
 from flatlab.papers.macdonald2023._parts import first, until_unsmoothed_stop
 from tests.lab.kinds import experiments
 from tests.lab.kinds.experiments import content_of, table_of, written
 from tests.lab.train.packs import images
+from tests.synthetic import tables
+from tests.synthetic.tables import one
 
 NETWORKS = [
     {"name": "narrow", "architecture": "vgg", "widths": [2, "pool"], "hidden": [4]},
@@ -79,7 +82,7 @@ def test_one_table_holds_the_layers_of_all_architectures_each_with_its_own(conte
     content["settings"]["lr"] = [0.08]
     grid, raw = load(tmp_path, content), images((3, 8, 8), 40, 8)
     table, trained = table_of(grid, raw)
-    assert hyperparameters(table) == ["architecture", "lr", "label_smoothing"]
+    assert table.attrs["hyperparameters"] == ["architecture", "lr", "label_smoothing"]
     there = np.isfinite(table["feature_norm"].isel(checkpoint=0, samples=0)).values
     for architecture in ("vgg", "resnet"):
         runs = table["architecture"].values == architecture
@@ -99,27 +102,18 @@ def test_one_table_holds_the_layers_of_all_architectures_each_with_its_own(conte
     assert np.isnan(cut.sel(checkpoint=[6, 9])).all()
 
 
-def test_a_run_is_cut_where_its_own_reference_stopped(content, tmp_path):
-    grid = load(tmp_path, content)
-    packs = grid.packs.values()
-    rows = [(*pack.hyperparameters.values(), seed) for pack in packs for seed in pack.seeds]
-    names = ("architecture", "lr", "label_smoothing", "seed")
-    columns = {n: ("run", np.array(c)) for n, c in zip(names, zip(*rows, strict=True), strict=True)}
-    steps = np.arange(len(rows)) * 10
-    table = xr.Dataset(
-        {"loss": (("run", "checkpoint"), np.ones((len(rows), 20)))},
-        {**columns, "steps": ("run", steps), "checkpoint": np.arange(20) * 10},
-        {"hyperparameters": [*names[:3]]},
-    )
-    last = until_unsmoothed_stop(table)["loss"].sum("checkpoint").values * 10 - 10
-    for number, (*others, smoothing, seed) in enumerate(rows):
-        assert last[number] == steps[rows.index((*others, 0.0, seed))], smoothing
-    lost = until_unsmoothed_stop(table.isel(run=slice(1, None)))["loss"]
-    orphans = [
-        n for n, row in enumerate(rows[1:]) if row[:2] + row[3:] == rows[0][:2] + rows[0][3:]
-    ]
-    assert np.isnan(lost.isel(run=orphans)).all()
-    assert orphans
+def test_a_run_is_cut_where_its_own_reference_stopped():
+    factors = {"architecture": ("vgg", "resnet"), "lr": (0.08, 0.02), "label_smoothing": (0.0, 0.5)}
+    settings = [dict(zip(factors, each, strict=True)) for each in product(*factors.values())]
+    steps = 10 * np.arange(16)
+    given = {"seeds": 2, "steps": range(0, 200, 10), "coordinates": {"steps": lambda c: steps}}
+    table = tables.table("some-grid", settings, {"loss": one}, **given)
+    last = until_unsmoothed_stop(table)["loss"].sum("checkpoint").values[:, 0] * 10 - 10
+    of_reference = np.arange(16) - 2 * (table["label_smoothing"].values > 0)
+    assert last.tolist() == steps[of_reference].tolist()
+    without_the_first = until_unsmoothed_stop(table.isel(run=slice(1, None)))["loss"]
+    lost = np.isnan(without_the_first.isel(checkpoint=0).values[:, 0])
+    assert np.flatnonzero(lost).tolist() == [1]  # its smoothed companion alone
 
 
 def test_the_first_part_of_the_iterations_includes_its_end():

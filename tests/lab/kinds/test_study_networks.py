@@ -14,6 +14,7 @@ from flatlab.core.studies import use_studies
 from flatlab.lab import plan
 from flatlab.lab.tables.networks import Networks
 from tests.lab.kinds.studies import declare, forget, made, planned, table_of
+from tests.refusals import refusal
 
 MINE = """
 import pathlib
@@ -181,7 +182,7 @@ def test_an_edit_reaches_exactly_the_jobs_that_use_it(study):
     assert changed_by((yaml, "- 0.5\n", "- 0.2\n")) == of_loop | {f"{loop} train", loop}
 
 
-BAD = {
+BAD = {  # what is declared otherwise of the loop, and what is said
     "no such module": ({"model": "mini:build"}, "has no module 'mini'; did you mean 'mine'?"),
     "no such function": ({"model": "mine:built"}, "mine has no 'built'; did you mean 'build'?"),
     "no function": ({"model": "mine"}, "model"),
@@ -199,39 +200,32 @@ BAD = {
     "twice": ({"settings": [{"lr": 0.1}, {"lr": 0.1}], "exclude": []}, "is declared twice"),
     "nothing": ({"settings": [], "exclude": []}, "settings"),
 }
+BAD_RUNS = {  # of two files, what is declared otherwise, their table of runs, and what is said
+    "no file": ({"files": "none/*.pt"}, "", "no file matches none/*.pt"),
+    "no row": ({}, "a.pt,0.1\n", "has no row for checkpoints/b.pt"),
+    "no value": ({}, "a.pt,0.1\nb.pt,\n", "lr of b.pt is missing"),
+    "half a row": ({}, "a.pt,0.1\nb.pt\n", "row 2 has 1 of 2 columns"),
+    "no table": ({"runs": "other.csv"}, "", "other.csv does not exist"),
+    "a name for Snakemake": ({"files": "named/*.pt", "runs": None}, "", "braces"),
+}
 
 
-@pytest.mark.parametrize("kind", BAD)
-def test_a_wrong_declaration_is_told_in_a_sentence(study, kind):
-    change, sentence = BAD[kind]
-    Path("numpy.py").write_text("def build():\n    pass\n")
-    declare("mine-loop", {**LOOP, **change})
-    with pytest.raises(plan.PlanError) as refusal:
-        planned()
-    assert sentence in str(refusal.value)
-    assert "\n" not in str(refusal.value)
-    assert "experiments/mine-loop.yaml" in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    ("change", "runs", "sentence"),
-    [
-        ({"files": "none/*.pt"}, None, "no file matches none/*.pt"),
-        ({}, "file,lr\na.pt,0.1\n", "has no row for checkpoints/b.pt"),
-        ({}, "file,lr\na.pt,0.1\nb.pt,\n", "lr of b.pt is missing"),
-        ({}, "file,lr\na.pt,0.1\nb.pt\n", "row 2 has 1 of 2 columns"),
-        ({"runs": "other.csv"}, None, "other.csv does not exist"),
-    ],
-)
-def test_a_wrong_table_of_runs_is_told_when_it_is_planned(study, change, runs, sentence):
-    Path("checkpoints").mkdir()
-    for name in "ab":
-        Path(f"checkpoints/{name}.pt").write_bytes(b"")
-    Path("runs.csv").write_text(runs or "file,lr\na.pt,0.1\nb.pt,0.2\n")
-    declare("mine-files", {**FILES, **change})
-    with pytest.raises(plan.PlanError) as refusal:
-        planned()
-    assert sentence in str(refusal.value)
+@pytest.mark.parametrize("kind", [*BAD, *BAD_RUNS])
+def test_a_wrong_declaration_is_told_in_a_sentence_when_it_is_planned(study, kind):
+    if kind in BAD:
+        change, sentence = BAD[kind]
+        Path("numpy.py").write_text("def build():\n    pass\n")
+        declare("mine-loop", {**LOOP, **change})
+    else:
+        change, rows, sentence = BAD_RUNS[kind]
+        for name in ("checkpoints/a.pt", "checkpoints/b.pt", "named/c{1}.pt"):
+            Path(name).parent.mkdir(exist_ok=True)
+            Path(name).write_bytes(b"")
+        Path("runs.csv").write_text(f"file,lr\n{rows}")
+        declare("mine-files", {**FILES, **change})
+    message = refusal(plan.PlanError, planned)
+    assert sentence in message
+    assert kind in BAD_RUNS or "experiments/mine-loop.yaml" in message
 
 
 def test_a_folder_that_is_no_study_has_no_such_experiment(study):
@@ -311,11 +305,3 @@ def test_what_is_replaced_by_something_older_of_equal_size_is_measured_again(stu
         changed = {name for name in before if before[name] != after[name]}
         before = {name: after[name] for name in before}
         assert {" ".join(name.split()[::2]) for name in changed} == right
-
-
-def test_a_name_that_snakemake_would_read_otherwise_is_refused(study):
-    Path("checkpoints").mkdir()
-    Path("checkpoints/c{1}.pt").write_bytes(b"")
-    declare("mine-files", {**FILES, "runs": None})
-    with pytest.raises(plan.PlanError, match="braces"):
-        planned()

@@ -28,25 +28,21 @@ from tests.lab.kinds.surveys import FAMILIES, SHARPNESS, networks_of_a_grid, sur
 from tests.lab.train import packs
 from tests.lab.train.packs import DATA
 from tests.networks.written import Written
+from tests.refusals import refused
 
 STRIPES = {**DATA, "set": "made-up"}
 NAME = "test_vit"  # timm's own, for tests: 0.4 million parameters, 160 pixels
-QUICK = ("draws=2", "trace=none", "ascent_steps=0", "tolerance=0.1")
 FAST = {"draws": 2, "trace": "none", "ascent_steps": 0, "tolerance": 0.1, "drop_above": None}
 
 
-@pytest.fixture(scope="module")
-def images(tmp_path_factory):
-    """Three classes of three images each of different sizes, one in grey."""
-    folder = tmp_path_factory.mktemp("images")
+def draw_images(folder, *classes):
+    """Three images of each class."""
     generator = np.random.default_rng(0)
-    for label, name in enumerate(["cat", "dog", "emu"]):
-        (folder / name).mkdir()
+    for name in classes:
+        (folder / name).mkdir(parents=True)
         for number in range(3):
-            shape = (170 + 10 * number, 190, 3) if number else (180, 180)
-            pixels = generator.integers(0, 80, shape) + 60 * label
-            Image.fromarray(pixels.astype(np.uint8)).save(folder / name / f"{number}.png")
-    return folder
+            pixels = generator.integers(0, 255, (170, 170, 3)).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{number}.png")
 
 
 @pytest.fixture(scope="module")
@@ -62,26 +58,16 @@ def weights(tmp_path_factory):
     return folder
 
 
-def settings(**changes):
-    return {
-        "samples": 4,
-        "seed": 0,
-        "families": {"adaptive": FAST},
-        "jobs": 1,
-        "part": 0,
-        "from": "timm",
-        "networks": "folder",
-        "images": "imagenet",
-        "classes": 1000,
-        "size_at_most": 384,
-        "folder": "timm",
-        **changes,
-    }
+SETTINGS = {
+    **{"samples": 4, "seed": 0, "families": {"adaptive": FAST}, "jobs": 1, "part": 0},
+    **{"from": "timm", "networks": "folder", "folder": "timm", "size_at_most": 384},
+    **{"images": "imagenet", "classes": 1000},
+}
+"""Of networks whose weights come from elsewhere."""
 
 
-def measured(settings, folder, unfinished):
-    """The networks of a pack, whose weights come from elsewhere."""
-    return measuring.measure_networks(settings, None, folder, unfinished, "cpu")
+def measured(folder, unfinished):
+    return measuring.measure_networks(SETTINGS, None, folder, unfinished, "cpu")
 
 
 def left(tmp_path):
@@ -91,13 +77,7 @@ def left(tmp_path):
 @pytest.fixture(scope="module")
 def imagenet(weights):
     """Images of two of ImageNet's classes beside the weights, in one data folder."""
-    generator = np.random.default_rng(0)
-    folder = weights.parent / "imagenet"
-    for name in ("n01440764", "n01443537"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        for number in range(3):
-            pixels = generator.integers(0, 255, (170, 170, 3)).astype(np.uint8)
-            Image.fromarray(pixels).save(folder / name / f"{number}.png")
+    draw_images(weights.parent / "imagenet", "n01440764", "n01443537")
     return weights.parent
 
 
@@ -105,7 +85,7 @@ def imagenet(weights):
 def survey(imagenet, tmp_path_factory):
     """The table of the networks in the folder, and where it was made."""
     folder = tmp_path_factory.mktemp("survey")
-    return measured(settings(), imagenet, left(folder)), folder
+    return measured(imagenet, left(folder)), folder
 
 
 def test_failures_are_recorded_and_the_job_goes_on(survey):
@@ -145,10 +125,10 @@ def test_what_was_measured_is_not_measured_again(imagenet, survey, monkeypatch):
         return original(*arguments)
 
     monkeypatch.setattr(measuring, "measure_family", counted)
-    again = measured(settings(), imagenet, left(folder))
+    again = measured(imagenet, left(folder))
     assert not calls
     xr.testing.assert_identical(whole, again)
-    measured(settings(), imagenet, ResumeState(folder / "unfinished", {"other": 1}))
+    measured(imagenet, ResumeState(folder / "unfinished", {"other": 1}))
     assert calls == [1]
 
 
@@ -163,23 +143,25 @@ def test_an_interrupted_job_keeps_what_it_had(imagenet, tmp_path, monkeypatch):
 
     monkeypatch.setattr(networks, "load", second_stops)
     with pytest.raises(KeyboardInterrupt):
-        measured(settings(), imagenet, left(tmp_path))
-    measured(settings(), imagenet, left(tmp_path))
+        measured(imagenet, left(tmp_path))
+    measured(imagenet, left(tmp_path))
     assert calls == ["test_resnet", NAME, NAME, "test_vit2"]
 
 
-def test_the_command_says_what_does_not_fit(weights, images, capsys, tmp_path):
-    model = networks.build(NAME, num_classes=3)
+def test_the_command_says_what_does_not_fit(weights, capsys, tmp_path):
+    def told(*arguments):
+        assert main(["measure", "--timm", NAME, *map(str, arguments)]) == 1
+        return capsys.readouterr().err
+
+    draw_images(tmp_path / "pets", "cat", "dog")
     path = tmp_path / "mine.safetensors"
-    save_file(model.state_dict(), path)
-    arguments = ["measure", "--timm", NAME, "--weights", str(path), "--images", str(images)]
-    assert main([*arguments, "--samples", "4"]) == 1  # of 1000 classes the file has 3
-    assert "does not fit" in capsys.readouterr().err
+    given = ("--samples", "4", "--weights", path, "--images")
+    save_file(networks.build(NAME, num_classes=3).state_dict(), path)
+    assert "does not fit" in told(*given, tmp_path / "pets")  # of 1000 classes the file has 3
     save_file(networks.load(NAME, weights).state_dict(), path)
-    assert main([*arguments, "--samples", "4"]) == 1
-    assert "not one of ImageNet's" in capsys.readouterr().err
-    assert main(["measure", "--timm", NAME]) == 1
-    assert "--timm and --images go together" in capsys.readouterr().err
+    assert "not one of ImageNet's" in told(*given, tmp_path / "pets")
+    assert "put them into a folder for each class" in told(*given, tmp_path / "pets/cat")
+    assert "--timm and --images go together" in told()
 
 
 @pytest.mark.more
@@ -195,13 +177,6 @@ def test_the_command_gives_both_quantities_with_errors_time_and_memory(imagenet,
     report = store.load_dataset(out)
     assert report.attrs["weights"] == path.name
     assert float(report["finite"]) == 1
-
-
-def test_images_without_classes_are_refused(imagenet, images, capsys):
-    path = str(imagenet / "timm" / f"{NAME}.safetensors")
-    arguments = ["measure", "--timm", NAME, "--weights", path, "--samples", "2", "--images"]
-    assert main([*arguments, str(images / "cat")]) == 1
-    assert "put them into a folder for each class" in capsys.readouterr().err
 
 
 # Networks of a grid, and families
@@ -288,41 +263,22 @@ def test_a_part_that_is_not_there_is_named(of_grid, tmp_path):
 
 def test_tokens_have_the_sharpness_of_their_one_hot_vectors():
     """An embedding is a linear map of one-hot vectors; a mean over places mixes no samples."""
-
-    class OfTokens(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embed, self.head = nn.Embedding(7, 4), nn.Linear(4, 3)
-
-        def forward(self, tokens):
-            return self.head(self.embed(tokens).mean(1).tanh())
-
-    class OfVectors(OfTokens):
-        def forward(self, x):
-            return self.head((x @ self.embed.weight).mean(1).tanh())
-
     torch.manual_seed(0)
     tokens, labels = torch.randint(7, (9, 5)), torch.arange(9) % 3
-    one, two = OfTokens(), OfVectors()
-    two.load_state_dict(one.state_dict())
+    parts = {"embed": nn.Embedding(7, 4), "head": nn.Linear(4, 3)}
+    of_tokens = Written(lambda net, x: net.head(net.embed(x).mean(1).tanh()), **parts)
+    of_vectors = Written(lambda net, x: net.head((x @ net.embed.weight).mean(1).tanh()), **parts)
     vectors = nn.functional.one_hot(tokens, 7).float()
-    reports = [
-        flatlab.measure(model, x, labels, families=["sharpness"], **SHARPNESS)
-        for model, x in ((one, tokens), (two, vectors))
+    values = [
+        flatlab.measure(model, x, labels, families="sharpness", **SHARPNESS).sharpness_at_radius
+        for model, x in ((of_tokens, tokens), (of_vectors, vectors))
     ]
-    values = [report["sharpness_at_radius"].values for report in reports]
     np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-7)
-    with pytest.raises(flatlab.MeasureError, match=r"inputs are torch\.int64"):
-        flatlab.measure(one, tokens, labels, families=["sharpness", "representations"], **SHARPNESS)
-
-
-def test_tokens_of_samples_that_are_mixed_are_refused():
-    centred = lambda found: found - found.mean(0)  # noqa: E731
-    mixing = Written(lambda net, x: centred(net.embed(x).mean(1)), embed=nn.Embedding(7, 3))
-    with pytest.raises(flatlab.MeasureError, match="depend on"):
-        flatlab.measure(
-            mixing, torch.randint(7, (9, 5)), torch.arange(9) % 3, families=["sharpness"]
-        )
+    joined = {"families": ["sharpness", "representations"], **SHARPNESS}
+    refused("inputs are torch.int64", flatlab.measure, of_tokens, tokens, labels, **joined)
+    centred = lambda net, x: net.embed(x).mean(1) - net.embed(x).mean((0, 1))  # noqa: E731
+    mixing = Written(centred, embed=nn.Embedding(7, 3))
+    refused("depend on", flatlab.measure, mixing, tokens, labels, families="sharpness")
 
 
 def test_weights_that_do_not_fit_are_a_failure_of_that_network_alone(of_grid, tmp_path):

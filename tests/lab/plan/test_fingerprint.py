@@ -26,7 +26,7 @@ def package(tmp_path, monkeypatch):
 
     def write(files):
         for name, code in files.items():
-            path = folder / f"{name}.py"
+            path = folder / (name if "." in name else f"{name}.py")
             path.parent.mkdir(parents=True, exist_ok=True)
             (path.parent / "__init__.py").touch()
             path.write_text(textwrap.dedent(code))
@@ -106,6 +106,17 @@ def edits():
         yield name, {"a/root": f"import {module}", name: "x = 1"}, after, False
     alike = {"a/root": "import flatlab.planes, flatlab.storage", "storage": "", "planes": "x = 1"}
     yield "named like an excluded one", alike, {"planes": "x = 2"}, True
+    for reader in ("root", "other"):
+        files = {
+            "a/root": "x = 1",
+            f"a/{reader}": 'READS = "printed/*.csv"',
+            "a/printed/1.csv": "1",
+        }
+        yield f"a file that {reader} reads", files, {"a/printed/1.csv": "2"}, reader == "root"
+    for room, value in (("families", 1), ("metrics", 2)):  # metrics is the former name
+        files = {"a/root": "from flatlab.metrics.other import A", "families/other": "A = 1"}
+        after = {"a/root": f"from flatlab.{room}.other import A", "families/other": f"A = {value}"}
+        yield f"an import by a former name, {room}", files, after, value == 2
     apart = {"a/root": "x = 1", "a/other": "y = 1", "plane": "z = 1"}
     yield "modules that it does not import", apart, {"a/other": "y = 2", "plane": "z = 2"}, False
 
@@ -121,29 +132,6 @@ def test_what_computes_counts_and_nothing_else(package, name, files, edited, cou
 def test_circles_of_imports_end(package):
     package({"a": "import flatlab.b", "b": "import flatlab.a"})
     assert of("a") == of("b")
-
-
-def test_files_that_a_module_reads_count(package):
-    package({"families/table": 'READS = "printed/*.csv"', "families/other": "A = 1"})
-    folder = module.PACKAGE / "families/printed"
-    folder.mkdir()
-    found = []
-    for content in ("1,2", "1,3"):
-        (folder / "table1.csv").write_text(content)
-        forget()
-        found.append((of("families.table"), of("families.other")))
-    (table, other), (table_then, other_then) = found
-    assert table != table_then
-    assert other == other_then
-
-
-def test_an_import_by_a_former_name_is_the_one_by_todays_and_counts(package):
-    found = []
-    for room, value in (("metrics", 1), ("families", 1), ("metrics", 2)):
-        package({"families/mine": f"from flatlab.{room}.other import A"})
-        package({"families/other": f"A = {value}"})
-        found.append(of("families.mine"))
-    assert found[0] == found[1] != found[2]
 
 
 CATALOGUE = '"""What there is."""\nfrom flatlab.far.last import thing\n__all__ = ["thing"]\n'

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from flatlab.lab.tables.columns import Column, UnknownColumn, in_words
+from flatlab.lab.tables.columns import Column, in_words
 from flatlab.lab.tables.eligibility import NotEligible
 from flatlab.lab.tables.networks import Networks
 from tests.synthetic.tables import Rule, one, table
@@ -84,7 +84,7 @@ def test_labels_are_those_of_the_dimensions_in_order():
     for name, value in (("[average, 1.0]", 4), ("[average, -1]", 5), ("[0, 0.5]", 0)):
         assert Column.of(f"sharpness{name}").values(made) == [value]
     for name, what in (("[average]", "radius"), ("[mean, 0]", "definition mean")):
-        with pytest.raises(UnknownColumn, match=f"has no {what}"):
+        with pytest.raises(NotEligible, match=f"has no {what}"):
             Column.of(f"sharpness{name}").values(made)
 
 

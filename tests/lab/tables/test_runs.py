@@ -12,7 +12,7 @@ from flatlab.core import store
 from flatlab.lab.tables.eligibility import shortfall
 from flatlab.lab.tables.networks import Networks, ResultTables
 from flatlab.lab.tables.runs import of_grid
-from flatlab.lab.tables.selection import end_of_training, hyperparameters, interpolation_begins
+from flatlab.lab.tables.selection import end_of_training, interpolation_begins
 from flatlab.stats import Correlations
 from tests.synthetic.curves import EVEN
 from tests.synthetic.curves import table as of_curves
@@ -38,33 +38,25 @@ def part(family, lr, seeds, checkpoints=1):
     """A metric file whose values tell from which run and checkpoint they are."""
     runs = len(seeds)
     value = 1000 * lr + np.array(seeds)[:, None] + 0.001 * np.arange(checkpoints)
-    if family == "accuracy":
-        variables = {
-            "train_accuracy": (("run", "checkpoint"), np.full((runs, checkpoints), 100.0)),
-            "train_loss": (("run", "checkpoint"), 0.001 * value),
-        }
-    else:
-        variables = {
-            "mls": (("run", "checkpoint", "samples"), value[..., None]),
-            "sharpness": (("run", "checkpoint", "samples"), value[..., None] ** 2),
-            "weight_norm": (
-                ("run", "checkpoint", "samples", "layer"),
-                value[..., None, None] * np.array([1.0, 2.0]),
-            ),
-        }
+    of_runs, on_samples = ("run", "checkpoint"), ("run", "checkpoint", "samples")
     coordinates = {
         "run": store.as_strings([f"lr{lr}-s{seed}" for seed in seeds]),
         "setting": ("run", store.as_strings([f"lr{lr}"] * runs)),
-        "seed": ("run", seeds),
-        "lr": ("run", [lr] * runs),
+        **{"seed": ("run", seeds), "lr": ("run", [lr] * runs)},
         "checkpoint": np.arange(checkpoints) + 1,
     }
-    if family == "geometry":
-        coordinates |= {
-            "samples": store.as_strings(["train"]),
-            "layer": store.as_strings(["fc1", "fc2"]),
-        }
-    return xr.Dataset(variables, coords=coordinates)
+    if family == "accuracy":
+        accuracy = np.full((runs, checkpoints), 100.0)
+        losses = {"train_accuracy": (of_runs, accuracy), "train_loss": (of_runs, 0.001 * value)}
+        return xr.Dataset(losses, coordinates)
+    norms = value[..., None, None] * np.array([1.0, 2.0])
+    variables = {
+        "mls": (on_samples, value[..., None]),
+        "sharpness": (on_samples, value[..., None] ** 2),
+        "weight_norm": ((*on_samples, "layer"), norms),
+    }
+    names = {"samples": store.as_strings(["train"]), "layer": store.as_strings(["fc1", "fc2"])}
+    return xr.Dataset(variables, coordinates | names)
 
 
 def parts(checkpoints=1):
@@ -72,8 +64,16 @@ def parts(checkpoints=1):
     return [part(f, *pack, checkpoints) for pack in PACKS.values() for f in families]
 
 
-def test_every_value_of_every_run_is_in_its_place():
+def through_files(datasets, folder):
+    """As they come out of files, of whose encoding xarray remembers some."""
+    for number, each in enumerate(datasets):
+        store.save_dataset(folder / f"{number}.zip", each)
+    return [store.load_dataset(folder / f"{number}.zip") for number in range(len(datasets))]
+
+
+def test_every_value_of_every_run_is_in_its_place_in_whichever_order_files_are():
     table = of_grid(parts(), SETTINGS)
+    xr.testing.assert_identical(table, of_grid(parts()[::-1], SETTINGS))
     assert list(table["run"].values) == RUNS
     for pack in PACKS.values():
         for family in ("geometry", "accuracy"):
@@ -82,39 +82,30 @@ def test_every_value_of_every_run_is_in_its_place():
                 there = table[name].sel(run=piece["run"].values)
                 assert (there.values == piece[name].values).all()
     assert list(table["lr"].values) == [0.1] * 3 + [0.2] * 4
-    assert hyperparameters(table) == ["lr"]
+    assert table.attrs["hyperparameters"] == ["lr"]
 
 
 def test_a_hyper_parameter_of_0_and_of_0_5_is_not_cut_to_0(tmp_path):
     """From files to a file: xarray remembers the type that a number had in a file."""
     strength = {"lr0.1": 0, "lr0.2": 0.5}
-    files = []
-    for number, each in enumerate(parts()):
-        values = [strength[str(name)] for name in each["setting"].values]
-        each = each.assign_coords(strength=("run", values))
-        store.save_dataset(tmp_path / f"{number}.zip", each)
-        files.append(store.load_dataset(tmp_path / f"{number}.zip"))
+    files = [
+        each.assign_coords(strength=("run", [strength[str(name)] for name in each.setting.values]))
+        for each in parts()
+    ]
+    files = through_files(files, tmp_path)
     for order in (files, files[::-1]):
-        store.save_dataset(tmp_path / "table.zip", of_grid(order, SETTINGS))
-        table = store.load_dataset(tmp_path / "table.zip")
+        [table] = through_files([of_grid(order, SETTINGS)], tmp_path)
         assert table["strength"].values.tolist() == [strength[run[:5]] for run in RUNS]
 
 
 def test_a_table_is_not_written_in_the_chunks_of_its_packs(tmp_path):
-    files = []
-    for number, each in enumerate(parts(checkpoints=3)):
-        store.save_dataset(tmp_path / f"{number}.zip", each)
-        files.append(store.load_dataset(tmp_path / f"{number}.zip"))
+    files = through_files(parts(checkpoints=3), tmp_path)
     store.save_dataset(tmp_path / "table.zip", of_grid(files, SETTINGS))
     with zipfile.ZipFile(tmp_path / "table.zip") as archive:
         chunks = [name for name in archive.namelist() if not name.endswith("zarr.json")]
     arrays = [name.partition("/")[0] for name in chunks]
     assert {"lr", "mls", "train_loss", "weight_norm"} <= {*arrays}
     assert len(arrays) == len({*arrays})
-
-
-def test_the_order_of_the_files_does_not_matter():
-    xr.testing.assert_identical(of_grid(parts(), SETTINGS), of_grid(parts()[::-1], SETTINGS))
 
 
 def test_a_family_that_is_measured_at_the_end_alone_is_missing_before():
@@ -137,23 +128,22 @@ def test_a_file_that_lacks_the_end_is_not_joined(steps):
         of_grid(files, SETTINGS)
 
 
-@pytest.mark.parametrize("accuracy", [98.9, np.nan])
-def test_a_run_below_the_accuracy_is_flagged_and_kept(accuracy):
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("train_accuracy", 98.9),
+        ("train_accuracy", np.nan),
+        ("train_loss", np.nan),
+        ("train_loss", np.inf),
+    ],
+)
+def test_a_run_that_did_not_fit_is_flagged_kept_and_left_out_of_correlations(name, value):
     files = parts()
-    files[1]["train_accuracy"][1] = accuracy
+    files[1][name][1] = value
     table = of_grid(files, SETTINGS)
     assert list(table["diverged"].values) == [False, True, *[False] * 5]
-    assert table.sizes["run"] == 7
-
-
-@pytest.mark.parametrize("loss", [np.nan, np.inf])
-def test_a_run_whose_loss_is_not_finite_is_flagged_and_left_out_of_correlations(loss):
-    files = parts()
-    files[1]["train_loss"][0] = loss
-    table = of_grid(files, SETTINGS)
-    networks = Networks.of("some-grid", table)
-    chosen = end_of_training(table)
-    assert RUNS[0] not in chosen["run"].values
+    networks, chosen = Networks.of("some-grid", table), end_of_training(table)
+    assert [*chosen["run"].values] == [RUNS[0], *RUNS[2:]]
     correlations = networks.drawn_correlations(networks.quantities)
     ((rho, *_),) = correlations.of_pairs("pooled", [("mls", "train_loss")])
     assert rho == pytest.approx(np.corrcoef(chosen["mls"], chosen["train_loss"])[0, 1])

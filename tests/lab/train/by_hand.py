@@ -150,10 +150,14 @@ def mixed(inputs, targets, alpha, step):
     )
 
 
-def changed(batch, probability, operations, step):
-    """Images of 8 bits as torchvision changes, crops and flips them, then scaled."""
-    raw = images((SIZE, SIZE))["train_inputs"].values
-    kept = [torch.from_numpy(image).to(torch.uint8)[None] for image in raw[batch]]
+def changed(batch, probability, operations, step, raw=None, moments=None):
+    """Images of 8 bits as torchvision changes, crops and flips them, then scaled.
+
+    raw: all images, those of `weights` by default.  moments: the scale, theirs by default.
+    """
+    raw = images((SIZE, SIZE))["train_inputs"].values[:, None] if raw is None else raw
+    mean, deviation = moments or (raw.mean(), raw.std())
+    kept = [torch.from_numpy(image).to(torch.uint8) for image in raw[batch]]
     if operations:
         seed = int(stream("rand-augment").integers(2**62, size=100)[step])
         with torch.random.fork_rng(devices=[]):
@@ -169,7 +173,7 @@ def changed(batch, probability, operations, step):
                 padded = functional.pad(kept[place], [PADDING])
                 x = functional.crop(padded, top, left, SIZE, SIZE)
                 kept[place] = functional.hflip(x) if flips[place] else x
-    return torch.stack([(image.double() - raw.mean()) / raw.std() for image in kept])
+    return torch.stack([(image.double() - mean) / deviation for image in kept])
 
 
 def batches(training, steps, samples=SAMPLES, seed=SEED):

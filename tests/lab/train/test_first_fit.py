@@ -9,18 +9,16 @@ from flatlab.core.resume_state import ResumeState
 from flatlab.data import load
 from flatlab.data._tensors import prepare
 from flatlab.lab import plan
-from flatlab.lab.tables.runs import of_grid
 from flatlab.lab.tables.selection import at_first_fit, end_of_training
 from flatlab.lab.train import TrainError, train_packs
 from flatlab.lab.train.modes import MODES
-from flatlab.measuring.grid import measure_pack
 from flatlab.networks import build
+from tests.lab.kinds.experiments import content_of, table_of
 from tests.lab.train.packs import GIVEN, images, interrupted, only, same, same_bytes, settings
 
 EPOCH, TOTAL, ERROR = 5, 62, 30.0
 """Steps per epoch of 22 samples, four at a time; the last epoch has two steps."""
 STOP = {"every": None, "loss": None, "mean_of": 1, "accuracy": None}
-DROPPED = {"mode": "batched", "lr": 3.0}
 
 
 def given(network="mlp", error=ERROR, **training):
@@ -132,8 +130,7 @@ def test_a_power_cut_while_they_are_saved_loses_nothing(tmp_path, monkeypatch):
         patch.setattr(ResumeState, "save", save)
         with pytest.raises(Cut):
             train_packs(raw, [pack], folders=[tmp_path], save_every_s=0.0)
-    [resumed] = train_packs(raw, [pack], folders=[tmp_path])
-    same(resumed, expected)
+    same(only(raw, pack, folders=[tmp_path]), expected)
 
 
 def test_data_without_labels_have_no_training_error():
@@ -143,19 +140,9 @@ def test_data_without_labels_have_no_training_error():
         train_packs(raw, [pack])
 
 
-GRID = {
-    "kind": "grid",
-    "title": "Perceptrons",
+GRID = content_of("joint-mlp-grid") | {
+    **{"seeds": ["0-1"], "scales": {"demo": {}, "short": {}, "paper": {}}},
     "settings": [{"lr": 0.05, "batch_size": 32}, {"lr": 0.0001, "batch_size": 64}],
-    "seeds": ["0-1"],
-    "data": {
-        **{"set": "digits", "classes": "all", "scaling": "unit", "targets": "one-hot"},
-        "augmentation": "none",
-    },
-    "network": {
-        **{"name": "mlp", "width": 16, "depth": 2, "outputs": "classes", "activation": "relu"},
-        "initialization": "framework",
-    },
     "training": {
         **{"loss": "cross-entropy", "optimizer": "sgd", "momentum": 0.9, "schedule": "constant"},
         **{"minibatches": "reshuffled", "epochs": 4, "precision": "float32", "mode": "default"},
@@ -166,8 +153,11 @@ GRID = {
         "samples": {"train": {"split": "train", "size": 50, "seed": 0}},
         **{"precision": "float64", "diverged_below": None},
     },
-    "scales": {"demo": {}, "short": {}, "paper": {}},
 }
+del GRID["exclude"]
+GRID["data"] |= {"set": "digits", "scaling": "unit"}
+GRID["network"] |= {"width": 16, "depth": 2}
+WITH_UNTRAINED = {key: value for key, value in GRID["measure"].items() if key != "untrained"}
 
 
 def grid_of(folder, **sections):
@@ -177,19 +167,9 @@ def grid_of(folder, **sections):
     return plan.read_experiment(path, "demo", find=None)
 
 
-def table_of(grid, raw):
-    parts = []
-    for pack in grid.packs:
-        [trained] = train_packs(raw, [grid.training(pack).settings])
-        weights = [trained.weights, trained.dense]
-        stages = [grid.measuring(pack, family) for family in grid.families]
-        parts += [measure_pack(weights, raw, stage.settings) for stage in stages]
-    return of_grid(parts, grid.tabulating(grid).settings)
-
-
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    return table_of(grid_of(tmp_path_factory.mktemp("grid")), load("digits"))
+    return table_of(grid_of(tmp_path_factory.mktemp("grid")), load("digits"))[0]
 
 
 class TestTable:
@@ -225,20 +205,15 @@ class TestTable:
 
 
 def test_step_0_is_measured_by_default(tmp_path):
-    measure = {key: value for key, value in GRID["measure"].items() if key != "untrained"}
-    table = table_of(
-        grid_of(tmp_path, measure=measure, settings=GRID["settings"][:1]), load("digits")
-    )
+    grid = grid_of(tmp_path, measure=WITH_UNTRAINED, settings=GRID["settings"][:1])
+    table, _ = table_of(grid, load("digits"))
     assert table["checkpoint"].values[0] == 0
     assert (table["parameter_distance"].sel(checkpoint=0) == 0).all()
 
 
 def test_what_a_grid_does_not_ask_for_is_not_in_the_params(tmp_path):
-    plain = grid_of(
-        tmp_path,
-        checkpoints={"dense": [0], "curves": "none"},
-        measure={key: value for key, value in GRID["measure"].items() if key != "untrained"},
-    )
+    without = {"dense": [0], "curves": "none"}
+    plain = grid_of(tmp_path, checkpoints=without, measure=WITH_UNTRAINED)
     asked = grid_of(tmp_path)
     for pack in plain.packs:
         before, after = (grid.training(pack).settings for grid in (plain, asked))

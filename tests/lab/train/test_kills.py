@@ -24,14 +24,12 @@ import os, signal, sys, threading, time, traceback
 import torch
 torch.set_num_threads(1)
 sys.path.insert(0, {root!r})
-from flatlab.core import store as files
+from flatlab.core import store
 from flatlab.lab.train import train_packs
 from flatlab.lab.train.augmentations import rand_augment  # slow to import: before the lives begin
-from flatlab.core import store
 from tests.lab.train.packs import RANDOM, images, settings
 
-steps = int(os.environ["STEPS"])
-save_every_s = float(os.environ.get("SAVE_S", "0.3"))
+steps, save_every_s = int(os.environ["STEPS"]), float(os.environ["SAVE_S"])
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
@@ -40,14 +38,14 @@ def job(life, kind, out, folder, mode):
     life = float(life)
     print("ready", flush=True)
     if kind == "write":
-        begun, original = time.monotonic(), files.os.replace
+        begun, original = time.monotonic(), store.os.replace
         def replace(source, target):
             if time.monotonic() - begun > life:
                 with open(source, "r+b") as file:
                     file.truncate(os.path.getsize(source) // 2)  # a part, not yet in its place
                 die()
             original(source, target)
-        files.os.replace = replace
+        store.os.replace = replace
     elif life:
         threading.Timer(life, die).start()
     pack = settings("resnet", seeds=(0, 1, 2), mode=mode, precision="float32",
@@ -58,9 +56,7 @@ def job(life, kind, out, folder, mode):
         (store.save_dataset if name == "curves" else lambda p, v: store.save_weights(p, *v))(
             f"{{out}}/{{name}}", value)
 
-if len(sys.argv) > 1:
-    job(*sys.argv[1:])
-for line in sys.stdin if len(sys.argv) == 1 else ():  # a process for each, that need not import
+for line in sys.stdin:  # a process for each, that need not import
     pid = os.fork()
     if pid == 0:
         try:

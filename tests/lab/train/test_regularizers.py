@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from torchvision.transforms import RandAugment
 
 from flatlab.data import DataError, load
 from flatlab.data._tensors import prepare
@@ -20,22 +19,18 @@ from tests.lab.train.packs import DATA, GIVEN, images, same, settings
 
 EXACT, STEPS = 1e-10, 15
 NARROW = {"widths": [4, "pool", 6, "pool"], "hidden": [8]}
+PLAIN, PRE = {"normalization": "none"}, {"order": "pre"}
+VIT = {"patch": 4, "width": 8, "depth": 2, "heads": 2, "head_width": 4, "mlp_width": 12}
 NETWORKS = {
     "mlp": ("mlp", {"width": 16}),
     "lenet5": ("lenet5", {}),
     "vgg": ("vgg", NARROW),
     "vgg with batch norm": ("vgg", {**NARROW, "normalization": "batch"}),
     "resnet": ("resnet", {}),
-    "resnet without batch norm": ("resnet", {"normalization": "none"}),
-    "preactivation resnet": ("resnet", {"order": "pre"}),
-    "preactivation resnet without batch norm": (
-        "resnet",
-        {"order": "pre", "normalization": "none"},
-    ),
-    "simple-vit": (
-        "simple-vit",
-        {"patch": 4, "width": 8, "depth": 2, "heads": 2, "head_width": 4, "mlp_width": 12},
-    ),
+    "resnet without batch norm": ("resnet", PLAIN),
+    "preactivation resnet": ("resnet", PRE),
+    "preactivation resnet without batch norm": ("resnet", {**PRE, **PLAIN}),
+    "simple-vit": ("simple-vit", VIT),
 }
 STRENGTHS = {"sam_radius": 0.1, "mixup_alpha": 0.5}
 BOTH = {"regularizer": "mixup+sam", **STRENGTHS}
@@ -176,30 +171,28 @@ def test_random_numbers_depend_on_seed_and_step_alone(start):
     assert abs(places[:, 2].mean() - 0.7 / 2) < 0.03
 
 
-def test_what_changes_minibatches_needs_minibatches():
-    with pytest.raises(TrainError, match=r"training\.minibatches: full .* without mixup"):
-        trained("mlp", **MIXUP, minibatches="full")
+PAIR, PICTURES, VECTORS = load("gaussian-pair"), images((8, 8)), images((64,))
+CROPPED, AUGMENTED = by_hand.data_of(1.0), by_hand.data_of(1.0, 2)
+MIXED_SIGNS = {"data": GIVEN, "loss": "logistic", **MIXUP}
+COMPONENTS, MEANS = {**CROPPED, "scaling": "components"}, {**AUGMENTED, "pixels": 4}
+REFUSED = {
+    "mixup of all samples": (PICTURES, {**MIXUP, "minibatches": "full"}, "full .* without mixup"),
+    # The logistic loss of a target between -1 and 1 is no mixture of two losses.
+    "mixed signs": (PAIR, MIXED_SIGNS, "logistic has no mixed targets, as mixup needs"),
+    "classes as signs": (PICTURES, {"loss": "logistic"}, r"logistic needs targets of \+-1"),
+    "crops of components": (PICTURES, {"data": COMPONENTS}, r"scaling must not be components"),
+    "crops of vectors": (VECTORS, {"data": CROPPED}, "these data are not images"),
+    "randaugment of vectors": (VECTORS, {"data": AUGMENTED}, "are not images"),
+    "randaugment of means": (PICTURES, {"data": MEANS}, "no images of 8 bits; data.pixels"),
+}
 
 
-def test_signs_are_not_mixed_nor_are_classes_signs():
-    """The logistic loss of a target between -1 and 1 is no mixture of two losses."""
-    given = settings("linear", data=GIVEN, loss="logistic", iterations=2)
-    train_packs(load("gaussian-pair"), [given])
-    given["training"] |= MIXUP
-    with pytest.raises(TrainError, match="logistic has no mixed targets, as mixup needs"):
-        train_packs(load("gaussian-pair"), [given])
-    with pytest.raises(TrainError, match=r"loss: logistic needs targets of \+-1"):
-        trained("mlp", loss="logistic")
-
-
-def test_what_is_cropped_is_an_image_with_one_black():
-    given = pack("mlp", augmented=1.0)
-    given["data"] = {**given["data"], "scaling": "components"}
-    with pytest.raises(DataError, match=r"data\.scaling must not be components"):
-        train_packs(images((8, 8)), [given])
-    given["data"]["scaling"] = "unit"
-    with pytest.raises(DataError, match="these data are not images"):
-        train_packs(images((64,)), [given])
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_the_data_or_the_loss_do_not_allow_is_refused(kind):
+    raw, rule, sentence = REFUSED[kind]
+    network = "linear" if raw is PAIR else "mlp"
+    with pytest.raises((TrainError, DataError), match=sentence):
+        train_packs(raw, [settings(network, iterations=2, **rule)])
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -211,31 +204,20 @@ def test_curves_are_those_of_the_samples_themselves(mode):
     assert plain.curves.isel(start).equals(other.curves.isel(start))
 
 
-AUGMENTED = by_hand.data_of(1.0, 2)
-
-
 @pytest.mark.parametrize("scaling", ["unit", "standardized"])
 def test_randaugment_is_that_of_torchvision(scaling):
-    """On the images of 8 bits, image by image, with the seed of the step."""
+    """On images of 8 bits in colour, with the seed of the step."""
     raw = images((3, 8, 8))
     data = {**AUGMENTED, "scaling": scaling}
     split = prepare(raw, data).train
     changes = transforms_of(settings("mlp", data=data), split)
     numbers = next(random_numbers(changes, (SEED,), 5, 7))
-    seed = np.random.default_rng([SEED, 0, *b"rand-augment"]).integers(2**62, size=100)[7]
-    assert numbers["rand-augment.seed"] == [seed]
     before = torch.get_rng_state()
-    found, _ = changes["rand-augment"].apply(
-        split.inputs[None, :5], split.targets[None, :5], torch.tensor([seed])
-    )
+    seed = torch.tensor(numbers["rand-augment.seed"])
+    found, _ = changes["rand-augment"].apply(split.inputs[None, :5], split.targets[None, :5], seed)
     assert torch.equal(torch.get_rng_state(), before)
-    pixels = raw["train_inputs"].values
-    expected = []
-    torch.manual_seed(seed)
-    for image in pixels[:5]:
-        expected.append(RandAugment(2, 14)(torch.from_numpy(image).to(torch.uint8)).double())
-    moments = (0, 255) if scaling == "unit" else (pixels.mean(), pixels.std())
-    scaled = (torch.stack(expected) - moments[0]) / moments[1]
+    moments = (0, 255) if scaling == "unit" else None
+    scaled = by_hand.changed(range(5), 0.0, 2, 7, raw["train_inputs"].values, moments)
     assert torch.allclose(found[0], scaled, rtol=0, atol=1e-13)
     assert not torch.allclose(found[0], split.inputs[:5], rtol=0, atol=0.1)
 
@@ -246,12 +228,3 @@ def test_randaugment_cannot_be_part_of_a_recorded_step(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     with pytest.raises(DataError, match=r"on a GPU it needs training\.mode: loop"):
         change.apply(SimpleNamespace(is_cuda=True), torch.zeros(1), torch.tensor([0]))
-
-
-@pytest.mark.parametrize(
-    ("shape", "data", "sentence"),
-    [((64,), {}, "are not images"), ((8, 8), {"pixels": 4}, "no images of 8 bits; data.pixels")],
-)
-def test_randaugment_needs_images_of_eight_bits(shape, data, sentence):
-    with pytest.raises(DataError, match=sentence):
-        train_packs(images(shape), [settings("mlp", data={**AUGMENTED, **data})])

@@ -3,7 +3,7 @@
 What a job depends on beside its input files is its params: settings and the fingerprint of its
 code. A fingerprint is a function of the modules in the closure of its roots, of each of which any
 edit that computes counts (tests/lab/plan/test_fingerprint.py): a job is re-run if the edited module
-is in its closure. Whether Snakemake obeys is asked in test_edits.py.
+is in its closure. Whether Snakemake obeys is asked in test_a_day.py.
 """
 
 import importlib

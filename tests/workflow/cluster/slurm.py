@@ -181,11 +181,6 @@ class Slurm:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         return done.stdout
 
-    def jobs(self, *states):
-        """The numbers of the jobs in some states, such as RUNNING; all that are known if none."""
-        chosen = ",".join(states) or "all"
-        return self("squeue", "-h", "-o", "%i", "-t", chosen).split()
-
 
 if __name__ == "__main__":
     action, *rest = sys.argv[1:] or ["start"]

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from filelock import SoftFileLease
 
+from tests.workflow.cluster.slurm import until
+
 pytestmark = [pytest.mark.workflow, pytest.mark.cluster]
 
 PATIENCE_S = 240
@@ -55,12 +57,9 @@ def make_slow(lab):
 
 def training_job(lab, slurm, run):
     """The job and the process that train the first pack, once it steps."""
-    lock = lab / f"{lab.curves(lab.PACKS[0])}.lock"
-    deadline = time.monotonic() + PATIENCE_S
-    while not _computes(pid := SoftFileLease(lock).pid):
-        assert run.poll() is None, run.communicate()[0]
-        assert time.monotonic() < deadline, "no training starts"
-        time.sleep(0.05)
+    lock = SoftFileLease(lab / f"{lab.curves(lab.PACKS[0])}.lock")
+    lab.wait(run, lambda: _computes(lock.pid), PATIENCE_S)
+    pid = lock.pid
     environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     [job] = [e.partition(b"=")[2].decode() for e in environment if e.startswith(b"SLURM_JOB_ID=")]
     return job, pid
@@ -138,7 +137,7 @@ def test_a_job_whose_node_is_lost_starts_on_another(fresh, slurm, training, undi
     slurm.kill(f"slurmd-{node}", signal.SIGKILL)
     for lost in of_job(job):
         os.kill(lost, signal.SIGKILL)
-    slurm.until(lambda: state_of(slurm, job) == "PENDING", "the job is not queued again", 90)
+    until(lambda: state_of(slurm, job) == "PENDING", "the job is not queued again", 90)
     slurm("scontrol", "update", f"jobid={job}", "starttime=now")  # Slurm waits for two minutes
     try:
         fresh.finish(run)
@@ -185,9 +184,7 @@ def test_a_job_waits_for_the_orphan_that_makes_its_output(
     second = submit()
     log = "another process is making this file"
     logs = fresh / "logs/slurm"
-    slurm.until(
-        lambda: any(log in path.read_text() for path in logs.rglob("*.log")), "nobody waits", 120
-    )
+    until(lambda: any(log in path.read_text() for path in logs.rglob("*.log")), "nobody waits", 120)
     assert state_of(slurm, orphan) == "RUNNING"
     os.kill(process, signal.SIGCONT)
     fresh.finish(second)

@@ -13,7 +13,6 @@ from flatlab.core.store import StoreError, load_weights
 
 pytestmark = pytest.mark.workflow
 
-PATIENCE_S = 120
 STEPS = 3_000
 
 
@@ -23,7 +22,8 @@ def test_a_job_that_is_asked_to_stop_goes_on_in_the_next_run_to_the_same_bytes(l
     unfinished = (lab / lab.weights(pack)).with_suffix(".unfinished")
     arguments = ("--cores", "1", lab.weights(pack))
     run = lab.start(*arguments, "--config", "save_every_s=0.1")
-    os.kill(_holder_after_a_step(lab, run, pack), signal.SIGTERM)
+    lab.wait(run, lambda: _saved(unfinished / "state.safetensors"))
+    os.kill(SoftFileLease(lab / f"{lab.curves(pack)}.lock").pid, signal.SIGTERM)
     asked = time.monotonic()
     stopped = lab.finish(run, succeeds=False).output
     assert time.monotonic() - asked < 10
@@ -44,17 +44,6 @@ def test_a_job_that_is_asked_to_stop_goes_on_in_the_next_run_to_the_same_bytes(l
 def _steps(output):
     """After how many steps the job stopped."""
     return int(output.split(" after ")[1].split(" of ")[0].replace(",", ""))
-
-
-def _holder_after_a_step(lab, run, pack):
-    """The process of the training job, once it has saved a state."""
-    state = (lab / lab.weights(pack)).with_suffix(".unfinished") / "state.safetensors"
-    deadline = time.monotonic() + PATIENCE_S
-    while not _saved(state):
-        assert run.poll() is None, run.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return SoftFileLease(lab / f"{lab.curves(pack)}.lock").pid
 
 
 def _saved(state):

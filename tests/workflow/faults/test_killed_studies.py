@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 
 import pytest
 
@@ -10,7 +9,6 @@ from tests.workflow import small_study
 
 pytestmark = [pytest.mark.workflow, pytest.mark.long]
 
-PATIENCE_S = 120
 RUNS = 4
 
 
@@ -37,11 +35,7 @@ def test_a_killed_build_goes_on_to_the_same_bytes(undisturbed, study, key, call)
     (study / "hold").write_text(call)
     run = small_study.start(study, *arguments)
     what, count = call.split()
-    deadline = time.monotonic() + PATIENCE_S
-    while not held(study, what, int(count)):
-        assert run.poll() is None, run.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    study.wait(run, lambda: notes(study, what) == int(count))  # it waits to be killed
     os.killpg(run.pid, signal.SIGKILL)
     run.communicate()
     (study / "hold").unlink()
@@ -68,11 +62,6 @@ def test_a_killed_build_goes_on_to_the_same_bytes(undisturbed, study, key, call)
 def notes(study, what):
     """How often a function of the study was called."""
     return (study / "notes").read_text().split().count(what) if (study / "notes").exists() else 0
-
-
-def held(study, what, count):
-    """Whether the call that waits to be killed has begun."""
-    return notes(study, what) == count
 
 
 def results(study):

@@ -7,14 +7,12 @@ import os
 import platform
 import re
 import signal
-import time
 
 import pytest
 from filelock import SoftFileLease
 
 pytestmark = [pytest.mark.workflow, pytest.mark.more]
 
-PATIENCE_S = 120
 SNAKEMAKES_LOCK = "Directory cannot be locked"
 
 
@@ -31,11 +29,8 @@ def paused_while_training(lab, run, after=None):
     job holds them all.
     """
     path = lab.curves(lab.PACKS[0])
-    deadline = time.monotonic() + PATIENCE_S
-    while (holder := holder_of(lab, path)) in (None, after):
-        assert run.poll() is None, run.communicate()[0]
-        assert time.monotonic() < deadline, f"no job makes {path}"
-        time.sleep(0.002)
+    lab.wait(run, lambda: holder_of(lab, path) not in (None, after))
+    holder = holder_of(lab, path)
     os.kill(holder, signal.SIGSTOP)
     assert not (lab / path).exists(), "too late: the job is done"
     try:

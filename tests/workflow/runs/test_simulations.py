@@ -1,4 +1,4 @@
-"""A figure of a simulation: its table, its verdicts and its place among what is published."""
+"""A figure of a simulation: its table and its verdicts."""
 
 import json
 from pathlib import Path
@@ -37,22 +37,8 @@ def with_simulation(fresh):
 def test_a_figure_of_a_simulation_needs_its_table_and_no_network(with_simulation):
     lab = with_simulation
     lab.plans_exactly(*JOBS[:2], targets=(TABLE,))
-    unknown = "results/demo/tables/representativenes.zarr.zip"
-    output = lab.snakemake("--dry-run", unknown, succeeds=False).output
-    assert "unknown experiment 'representativenes'; did you mean 'representativeness'" in output
     lab.runs_exactly(*JOBS, targets=(TARGET,))
     verdicts = json.loads((lab / "results/demo/verdicts/petzka2021/fig4.json").read_text())
     assert verdicts["tables"]["representativeness"]["extent"].startswith("2 class separations")
     repeat(lab, 3)
     lab.plans_exactly(*JOBS, targets=(TARGET,))
-    repeat(lab, 2)
-    lab.finish(lab.start("summary", program="flatlab"))
-    # Published and drawn again.
-    lab.finish(lab.start("publish", program="flatlab"))
-    published = lab / "results/published/demo"
-    about = json.loads((published / "provenance.json").read_text())["representativeness"]
-    assert [len(codes) for codes in about["code"].values()] == [1]
-    jobs = ["published", "redraw fig4", "reverify fig4"]
-    assert lab.snakemake("--cores", "1", "published").jobs == jobs
-    redrawn = lab / "results/redrawn/demo/figures/petzka2021/fig4.png"
-    assert redrawn.read_bytes() == (published / "figures/petzka2021/fig4.png").read_bytes()

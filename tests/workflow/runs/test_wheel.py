@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from flatlab.core import store
+from tests.workflow.lab import LEAKING, ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "Snakefile", "config.yaml")
 FOLDERS = ("flatlab", "rules", "scripts", "papers", "envs", "report", "profiles")
 WORKFLOW = "flatlab/workflow/"
@@ -174,3 +174,32 @@ def test_the_installed_wheel_makes_a_study_and_plans_it(flatlab, tmp_path):
     done = flatlab("-c", program, program="python")
     assert done.returncode == 0, done.stderr
     assert "rule train" in done.stdout + done.stderr
+
+
+@pytest.mark.workflow
+@pytest.mark.long
+def test_a_study_is_built_by_the_wheel_in_a_clean_environment(wheel, tmp_path):
+    """Which brings the workflow."""
+
+    ours = {k: v for k, v in os.environ.items() if not k.startswith(LEAKING)}
+    captured = {"env": ours, "capture_output": True, "text": True}
+
+    def call(*command, cwd=tmp_path):
+        return subprocess.run([*map(str, command)], cwd=cwd, **captured)
+
+    assert call(sys.executable, "-m", "venv", "clean").returncode == 0
+    programs, uv = tmp_path / "clean/bin", Path(sys.executable).with_name("uv")
+    install = [programs / "python", "-m", "pip", "install"]
+    if uv.is_file():  # the same, in half a minute where the packages are in its cache
+        install = [uv, "pip", "install", "--python", programs / "python"]
+    installed = call(*install, f"{wheel}[workflow]")
+    if installed.returncode:
+        pytest.skip(f"nothing can be installed here: {installed.stderr.strip().splitlines()[-1]}")
+    made = call(programs / "flatlab", "new", "my-study")
+    assert made.returncode == 0, made.stderr
+    study = tmp_path / "my-study"
+    assert wheel.name in (study / "README.md").read_text()
+    built = call(programs / "flatlab", "build", cwd=study)
+    assert built.returncode == 0, built.stdout + built.stderr
+    for file in ("figures/mystudy/fig1.png", "verdicts/mystudy/fig1.json"):
+        assert (study / "results/demo" / file).is_file()

@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.workflow, pytest.mark.more]
 
 
 def test_packs_that_are_measured_make_figures_by_themselves(fresh, completed):
-    """A grid of which one pack was trained elsewhere: figures say how much is missing."""
+    """A grid of which one pack was trained and kept elsewhere: figures say how much is missing."""
     measured, _ = fresh.PACKS
     run = fresh.snakemake("--dry-run", "--config", "packs=measured", succeeds=False)
     assert "packs: no figure has a measured pack at scale demo; `all` trains them" in run.output
@@ -19,6 +19,9 @@ def test_packs_that_are_measured_make_figures_by_themselves(fresh, completed):
         path = fresh / fresh.metrics(family, measured)
         path.parent.mkdir(parents=True)
         shutil.copy2(completed / fresh.metrics(family, measured), path)
+    fresh.finish(fresh.start("keep", "mlp-grid", program="flatlab"))
+    shutil.rmtree(fresh / "results/demo")
+    fresh.finish(fresh.start("keep", "--restore", "mlp-grid", program="flatlab"))
     # The data are made anew; that is no reason to train on them what was measured elsewhere.
     data = "results/demo/data/digits.zarr.zip"
     run = fresh.snakemake("all", data, "--cores", "2", "--config", "packs=measured")

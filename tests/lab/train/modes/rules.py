@@ -4,8 +4,7 @@ import numpy as np
 
 from flatlab.core.registry import literal
 from flatlab.lab.plan import keys_of
-from flatlab.lab.train import train_packs
-from tests.lab.train.packs import settings
+from tests.lab.train.packs import only, settings
 
 EXACT = 1e-10
 
@@ -15,46 +14,36 @@ ARCHITECTURES = [
 
 RATES = {"low": 0.0005, "high": 0.075}
 
+STEPS = {"schedule": "step", "milestones": [0.3, 0.6], "decay": 0.2}
+OWN_RATES = {"lr": {"low": 0.002, "high": 0.04}}
+GHOST_BATCHES = {"minibatches": "full", "batch_size": 9, "iterations": 20}
+SUM_OF_SQUARES = {"loss": "sum-of-squares", "lr": 0.001}
+RMSPROP = {"optimizer": "rmsprop", "alpha": 0.9, "lr": 0.001}
+BY_DEPTH = {"optimizer": "sgd-by-depth"}
+
 RULES = {
     "plain": {},
     "momentum and decay": {"momentum": 0.9, "weight_decay": 1e-3, "lr": 0.005},
-    "steps": {"schedule": "step", "milestones": [0.3, 0.6], "decay": 0.2, "momentum": 0.5},
-    "cosine": {"schedule": "cosine", "lr": 0.05},
+    "steps": {**STEPS, "momentum": 0.5},
     "adam": {"optimizer": "adam", "lr": 0.002, "weight_decay": 1e-3},
+    "rmsprop": {**RMSPROP, "weight_decay": 1e-3},
     "adam with rates of their own": {"optimizer": "adam", "lr": {"low": 0.0005, "high": 0.004}},
-    "rmsprop": {"optimizer": "rmsprop", "lr": 0.001, "alpha": 0.9, "weight_decay": 1e-3},
+    "cosine": {"schedule": "cosine", "lr": 0.05},
     "rmsprop with rates of their own": {
-        "optimizer": "rmsprop",
-        "alpha": 0.99,
-        "momentum": 0.5,
+        **{**RMSPROP, "alpha": 0.99, "momentum": 0.5},
         "lr": {"low": 0.0002, "high": 0.001},
     },
-    "another rate above": {"optimizer": "sgd-by-depth", "upper_factor": 4.0},
-    "another rate above, of their own": {
-        "optimizer": "sgd-by-depth",
-        "upper_factor": 0.3,
-        "lr": {"low": 0.002, "high": 0.04},
-    },
+    "another rate above": {**BY_DEPTH, "upper_factor": 4.0},
+    "another rate above, of their own": {**BY_DEPTH, "upper_factor": 0.3, **OWN_RATES},
     "warm-up": {"schedule": "warmup-linear", "warmup": 0.4, "loss": "mean-mse"},
     "smoothed cross-entropy": {"loss": "cross-entropy", "label_smoothing": 0.2},
-    "full batch in ghost batches": {"minibatches": "full", "batch_size": 9, "iterations": 20},
+    "full batch in ghost batches": GHOST_BATCHES,
     "replacement": {"minibatches": "replacement", "loss": "cross-entropy"},
     "torch's replacement": {"minibatches": "torch-replacement", "loss": "cross-entropy"},
-    "rates of their own": {"lr": {"low": 0.002, "high": 0.04}, "momentum": 0.5},
-    "falling rates of their own": {
-        "lr": {"low": 0.002, "high": 0.04},
-        "schedule": "step",
-        "milestones": [0.3, 0.6],
-        "decay": 0.2,
-    },
-    "sum of squares": {"loss": "sum-of-squares", "lr": 0.001, "momentum": 0.9},
-    "sum of squares in ghost batches": {
-        "loss": "sum-of-squares",
-        "lr": 0.001,
-        "minibatches": "full",
-        "batch_size": 9,
-        "iterations": 20,
-    },
+    "rates of their own": {**OWN_RATES, "momentum": 0.5},
+    "falling rates of their own": {**OWN_RATES, **STEPS},
+    "sum of squares": {**SUM_OF_SQUARES, "momentum": 0.9},
+    "sum of squares in ghost batches": {**SUM_OF_SQUARES, **GHOST_BATCHES},
 }
 
 LARGE = (3, 32, 32)
@@ -98,8 +87,7 @@ NETWORKS = {
 
 
 def weights(raw, *args, **kwargs):
-    [trained] = train_packs(raw, [settings(*args, **kwargs)])
-    return trained.weights[0]
+    return only(raw, settings(*args, **kwargs)).weights[0]
 
 
 def assert_equal(found, expected, exact=EXACT):

@@ -3,20 +3,17 @@
 import pytest
 import torch
 
-from flatlab.lab.train import train_packs
 from flatlab.lab.train.optimizers import sgd
 from flatlab.lab.train.optimizers._update import ProductSteps
 from flatlab.lab.train.stacked_layers import Product
-from tests.lab.train.packs import content, images, settings
-
-WIDE = {"width": 256, "depth": 3}
-"""Two layers have more than 2^16 weights in images of 20 x 20 pixels, the last one does not."""
+from tests.lab.train.packs import content, images, only, settings
 
 
-def trained(**training):
+def trained(depth=3, **training):
+    """Two layers of three have more than 2^16 weights in images of 20 x 20 pixels."""
+    options = {"width": 256, "depth": depth}
     given = {"mode": "batched", "precision": "float32", "iterations": 30, **training}
-    [found] = train_packs(images((20, 20)), [settings("mlp", (0, 3, 4), options=WIDE, **given)])
-    return content(found)[:2]
+    return content(only(images((20, 20)), settings("mlp", (0, 3, 4), options=options, **given)))[:2]
 
 
 @pytest.fixture
@@ -78,16 +75,10 @@ def test_a_product_that_rounds_differently_for_one_run_is_computed_for_all(monke
 @pytest.mark.parametrize("factor", [1.0, 0.5])
 def test_another_rate_above_is_that_rate_to_the_bit(factor, products):
     """After one step, as later ones see what the others have become."""
-
-    def after_a_step(**training):
-        options = {**WIDE, "depth": 4}
-        given = {"mode": "batched", "precision": "float32", "iterations": 1, **training}
-        [found] = train_packs(images((20, 20)), [settings("mlp", options=options, **given)])
-        return content(found)[0]
-
-    found = after_a_step(optimizer="sgd-by-depth", upper_factor=factor)
+    one = {"depth": 4, "iterations": 1}
+    found, _ = trained(optimizer="sgd-by-depth", upper_factor=factor, **one)
     assert products
-    below, above = (after_a_step(lr=rate) for rate in (0.02, 0.02 * factor))
+    below, above = (trained(lr=rate, **one)[0] for rate in (0.02, 0.02 * factor))
     for name, bytes_ in found.items():
         upper = "fc3." in name or "fc4." in name
         assert bytes_ == (above if upper else below)[name], name

@@ -1,13 +1,11 @@
-"""Layers and updates of many networks at once: as those of the framework, each by itself."""
+"""Layers of many networks at once: as those of the framework, each by itself."""
 
 import pytest
 import torch
 from torch import nn
 
-from flatlab.core.registry import imported
 from flatlab.data._tensors import Split
 from flatlab.lab.plan import keys_of
-from flatlab.lab.train.layers.max_pool import max_pool
 from flatlab.lab.train.stack import Stack
 from flatlab.lab.train.stacking import NotStackable, computed_order, stack_models
 from flatlab.losses import loss_of
@@ -30,20 +28,6 @@ def test_an_architecture_lists_the_rules_of_its_layers_and_no_others(name, optio
             stack_models([model], [other for other in rules if other != rule])
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 8, 8), (2, 3, 7, 9), (1, 1, 2, 2)])
-@pytest.mark.parametrize("size", [2, 3])
-def test_pooling_is_that_of_the_framework(shape, size, normal):
-    x = normal(*shape)
-    if min(shape[2:]) < size:
-        return
-    expected = nn.functional.max_pool2d(x.requires_grad_(), size)
-    gradient = normal(*expected.shape, seed=1)
-    (through,) = torch.autograd.grad(expected, x, gradient)
-    y, backward = max_pool(x.detach(), size)
-    assert torch.equal(y, expected.detach())
-    assert torch.equal(backward(gradient), through)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_relu_may_follow_pooling_instead_of_preceding_it(dtype):
     """Small integers have many ties and zeros; the rest is what a diverged network has."""
@@ -62,32 +46,6 @@ def test_relu_may_follow_pooling_instead_of_preceding_it(dtype):
     torch.testing.assert_close(backward(gradient, True)[0][0], through, **exactly)
 
 
-@pytest.mark.parametrize(
-    ("name", "momentum"),
-    [("sgd", 0.0), ("sgd", 0.9), ("adam", 0.0), ("rmsprop", 0.0), ("rmsprop", 0.9)],
-)
-@pytest.mark.parametrize("decay", [0.0, 0.1])
-@pytest.mark.parametrize("recorded", [False, True])
-def test_the_update_is_that_of_the_framework(name, momentum, decay, recorded, normal):
-    training = {"optimizer": name, "momentum": momentum, "weight_decay": decay, "alpha": 0.9}
-    optimizer = imported("train/optimizers", training["optimizer"])
-    start = [normal(3, 2), normal(4, seed=1)]
-    ours = [tensor.clone() for tensor in start]
-    theirs = [tensor.clone().requires_grad_() for tensor in start]
-    update = optimizer.Stacked(ours, training, 1)
-    expected = optimizer.reference(theirs, training)
-    for step, rate in enumerate([0.1, 0.2, 0.05]):
-        gradients = [normal(*tensor.shape, seed=10 * step + n) for n, tensor in enumerate(start)]
-        for parameter, gradient in zip(theirs, gradients, strict=True):
-            parameter.grad = gradient.clone()
-        expected.param_groups[0]["lr"] = rate
-        expected.step()
-        given = torch.tensor(rate, dtype=torch.float64) if recorded else rate
-        update.step([gradient.clone() for gradient in gradients], given)
-        for mine, other in zip(ours, theirs, strict=True):
-            assert torch.allclose(mine, other.detach(), rtol=0, atol=1e-14)
-
-
 NOT_STACKABLE = {
     "overlapping windows": nn.MaxPool2d(3, 2),
     "padding that is not zero": nn.Conv2d(2, 2, 3, padding=1, padding_mode="circular"),
@@ -95,6 +53,8 @@ NOT_STACKABLE = {
     "batch norm without averages": nn.BatchNorm2d(2, track_running_stats=False),
     "batch norm with a cumulative average": nn.BatchNorm2d(2, momentum=None),
     "dropout": nn.Dropout(),
+    "layer norm": nn.LayerNorm(8),
+    "softmax": nn.Softmax(1),
     "linear layer on images": nn.Linear(4, 4),
 }
 

@@ -4,47 +4,35 @@ import numpy as np
 import pytest
 
 from flatlab.data._tensors import prepare
-from flatlab.lab.train import modes, train_packs
+from flatlab.lab.train import modes
 from flatlab.lab.train.modes import Stacks
 from flatlab.networks import build
-from tests.lab.train.packs import DATA, images, settings
+from tests.lab.train.packs import DATA, images, only, settings
 
 RAW = images((8, 8))
 
 
-def pack(network, runs, **training):
-    return settings(network, range(runs), mode="batched", **training)
-
-
-def widths(network, runs, **training):
-    """How many networks each stack has."""
-    given = pack(network, runs, **training)
-    models = [build(given["network"], (1, 8, 8), 3).double() for _ in range(runs)]
-    return [len(group.slots) for group in Stacks(models, prepare(RAW, DATA).train, given).groups]
-
-
 @pytest.mark.parametrize(
-    ("network", "runs", "expected"),
+    ("network", "runs", "batch_size", "expected"),
     [
-        ("lenet5", 6, [6]),
-        ("lenet5", 7, [4, 3]),
-        ("resnet", 15, [5, 5, 5]),
-        ("lenet5", 13, [5, 5, 3]),
-        ("mlp", 15, [15]),
+        ("lenet5", 6, 4, [6]),
+        ("lenet5", 7, 4, [4, 3]),
+        ("lenet5", 13, 4, [5, 5, 3]),
+        ("resnet", 15, 4, [5, 5, 5]),
+        ("mlp", 15, 4, [15]),
+        *(("lenet5", 12, size, [6, 6]) for size in (8, 32)),
+        ("lenet5", 12, 64, [3] * 4),
+        *(("lenet5", 12, size, [2] * 6) for size in (128, 1000)),
     ],
 )
 def test_many_convolutional_networks_are_cut_into_stacks_of_about_one_width(
-    network, runs, expected
+    network, runs, batch_size, expected
 ):
-    assert widths(network, runs) == expected
-
-
-@pytest.mark.parametrize(
-    ("batch_size", "expected"),
-    [(8, [6, 6]), (32, [6, 6]), (64, [3] * 4), (128, [2] * 6), (1000, [2] * 6)],
-)
-def test_larger_minibatches_make_narrower_stacks(batch_size, expected):
-    assert widths("lenet5", 12, batch_size=batch_size) == expected
+    """Larger minibatches make narrower stacks."""
+    given = settings(network, range(runs), mode="batched", batch_size=batch_size)
+    models = [build(given["network"], (1, 8, 8), 3).double() for _ in range(runs)]
+    stacks = Stacks(models, prepare(RAW, DATA).train, given)
+    assert [len(group.slots) for group in stacks.groups] == expected
 
 
 STOP = {"stop": {"every": None, "epoch_loss": 0.25}, "lr": 0.05}
@@ -57,8 +45,9 @@ STOP = {"stop": {"every": None, "epoch_loss": 0.25}, "lr": 0.05}
 def test_several_stacks_train_as_the_loop_does(network, rule, monkeypatch):
     """With runs that stop at steps of their own, in stacks of 2, 2 and 1."""
     monkeypatch.setattr(modes, "MOST_NETWORKS", 2)
-    [found] = train_packs(RAW, [pack(network, 5, **rule)])
-    [expected] = train_packs(RAW, [settings(network, range(5), mode="loop", **rule)])
+    found, expected = (
+        only(RAW, settings(network, range(5), mode=mode, **rule)) for mode in ("batched", "loop")
+    )
     assert found.weights[1] == expected.weights[1]
     assert len(set(found.weights[1]["steps"])) > 1 or "stop" not in rule
     for name, array in expected.weights[0].items():
