@@ -138,20 +138,6 @@ def test_a_run_that_diverges_uphill_leaves_its_companions_alone(mode):
             assert array[0].tobytes() == found.weights[0][name][alone].tobytes(), name
 
 
-@pytest.mark.more
-def test_runs_that_stop_take_their_random_numbers_with_them():
-    """Others leave the stack, and each that stays keeps its own, and the sum of its losses."""
-    stop = {**dict.fromkeys(("every", "loss", "accuracy")), "mean_of": 1, "epoch_loss": 0.2}
-    rule = {**BOTH, "lr": 0.05, "augmented": 0.2, "iterations": 200, "stop": stop}
-    found = [trained("mlp", range(5), mode=mode, **rule) for mode in ("loop", "batched")]
-    steps = found[0].weights[1]["steps"]
-    assert len({*steps}) > 2, steps
-    for other in found[1:]:
-        assert other.weights[1]["steps"] == steps
-        for name, array in found[0].weights[0].items():
-            np.testing.assert_allclose(other.weights[0][name], array, rtol=0, atol=1e-7)
-
-
 @pytest.mark.parametrize("start", [0, 1, 99, 100, 250])
 def test_random_numbers_depend_on_seed_and_step_alone(start):
     """They can be entered anywhere, in whichever pack the run is."""
