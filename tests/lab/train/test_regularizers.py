@@ -15,11 +15,11 @@ from flatlab.lab.train.minibatch_transforms import random_numbers, transforms_of
 from flatlab.lab.train.modes import MODES
 from tests.lab.train import by_hand
 from tests.lab.train.by_hand import SEED
-from tests.lab.train.packs import DATA, GIVEN, images, same, settings
+from tests.lab.train.modes.rules import PLAIN, PRE
+from tests.lab.train.packs import DATA, GIVEN, images, only, same, settings
 
 EXACT, STEPS = 1e-10, 15
 NARROW = {"widths": [4, "pool", 6, "pool"], "hidden": [8]}
-PLAIN, PRE = {"normalization": "none"}, {"order": "pre"}
 VIT = {"patch": 4, "width": 8, "depth": 2, "heads": 2, "head_width": 4, "mlp_width": 12}
 NETWORKS = {
     "mlp": ("mlp", {"width": 16}),
@@ -82,8 +82,7 @@ def pack(network, seeds=(0, SEED), augmented=None, operations=None, **given):
 
 
 def trained(network, seeds=(0, SEED), **given):
-    [found] = train_packs(images((8, 8)), [pack(network, seeds, **given)])
-    return found
+    return only(images((8, 8)), pack(network, seeds, **given))
 
 
 @pytest.mark.first(4)

@@ -155,14 +155,9 @@ def pages_fit(site, tmp_path, width):
             'this.contentDocument.documentElement.scrollWidth"></iframe>'
         )
         photograph = tmp_path / "page.png"
-        flags = [
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--allow-file-access-from-files",
-        ]
-        flags += [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000"]
-        flags += [f"--window-size={max(width, 500)},900"]
+        flags = ["--headless=new", "--no-sandbox", "--disable-gpu"]
+        flags += ["--allow-file-access-from-files", f"--user-data-dir={tmp_path / 'profile'}"]
+        flags += ["--virtual-time-budget=5000", f"--window-size={max(width, 500)},900"]
         run = functools.partial(subprocess.run, capture_output=True, text=True, timeout=120)
         dom = run([CHROMIUM, *flags, "--dump-dom", frame.as_uri()]).stdout
         run([CHROMIUM, *flags, f"--screenshot={photograph}", frame.as_uri()])
