@@ -12,7 +12,6 @@ from pathlib import Path
 from flatlab.core.schema import plain
 from flatlab.lab import plan
 
-ROOT = Path(__file__).resolve().parents[3]
 KEPT = Path(__file__).with_suffix(".json")
 
 

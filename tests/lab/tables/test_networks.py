@@ -33,12 +33,9 @@ RULES: dict[str, Rule] = {
 }
 
 
-def networks(rules=None, seeds=6):
-    made = table(
-        *("made-grid", SETTINGS, {**RULES, **(rules or {})}),
-        **{"seeds": seeds, "steps": range(0, 101, 10), "layers": ["fc1", "fc2"]},
-    )
-    return Networks.of("made-grid", made)
+def networks(seeds=6):
+    how = {"seeds": seeds, "steps": range(0, 101, 10), "layers": ["fc1", "fc2"]}
+    return Networks.of("made-grid", table("made-grid", SETTINGS, RULES, **how))
 
 
 @pytest.mark.parametrize(
@@ -107,20 +104,16 @@ def test_times_are_the_end_an_iteration_and_the_extremes():
 
 def test_selections_are_by_value_by_limit_and_by_level():
     n = networks()
-    assert (n.count, n.where(lr=0.1).count, n.where(lr=[0.1, 0.2], batch_size=8).count) == (
-        24,
-        12,
-        12,
-    )
+    parts = (n, n.where(lr=0.1), n.where(lr=[0.1, 0.2], batch_size=8))
+    assert [part.count for part in parts] == [24, 12, 12]
     assert n.below(lr=0.2).levels("lr") == [0.1]
     assert n.levels("lr") == [0.1, 0.2]  # numbers in order, not as in the table
     assert {key: part.count for key, part in n.by("lr", "batch_size").items()} == {
         (lr, size): 6 for lr in (0.1, 0.2) for size in (8, 32)
     }
     assert n.that_interpolate().levels("batch_size") == [8]
-    assert n.where(lr=0.1).below(batch_size=32).context == (
-        "made-grid; lr 0.1; batch size 32 left out"
-    )
+    context = n.where(lr=0.1).below(batch_size=32).context
+    assert context == "made-grid; lr 0.1; batch size 32 left out"
     assert n.where(lr=0.1).labelled("these", mls="M").mean("mls").name == "M; these"
     assert in_words({"lr": [0.1, 0.2], "data_set": "digits"}) == "lr 0.1 or 0.2, data set digits"
     with pytest.raises(NotEligible, match="made-grid has no width"):
@@ -144,9 +137,8 @@ def test_means_differences_and_steps_are_of_five_networks_at_least():
     assert step.name == "mls(lr 0.2) - (lr 0.1); made-grid"
     assert (step < 0).outcome == "holds"
     few = networks(seeds=4).where(lr=0.1, batch_size=8).mean("mls")
-    assert few.reason == (
-        "made-grid has 4 networks with mls (lr 0.1, batch size 8), a mean needs 5"
-    )
+    sentence = "made-grid has 4 networks with mls (lr 0.1, batch size 8), a mean needs 5"
+    assert few.reason == sentence
 
 
 def test_correlations_say_how_many_networks_they_need():
@@ -156,9 +148,8 @@ def test_correlations_say_how_many_networks_they_need():
     assert [*beside] == ["within settings", "adjusted for the training loss"]
     assert "a correlation needs 10 with 2" in n.where(lr=0.1, batch_size=8).rho("mls", "lr").reason
     few = n.where(lr=0.1)
-    assert few.tau("mls", "lr").reason == (
-        "made-grid has 12 networks (lr 0.1), a rank correlation needs 25"
-    )
+    sentence = "made-grid has 12 networks (lr 0.1), a rank correlation needs 25"
+    assert few.tau("mls", "lr").reason == sentence
     pooled = few.tau("mls", "lr", among="pool")
     assert pooled.reason == "tau(mls, lr); made-grid; lr 0.1: 12 networks, it needs 25"
     many = networks(seeds=7)

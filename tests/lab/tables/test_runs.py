@@ -224,16 +224,14 @@ def test_runs_that_did_not_converge_are_left_out_and_counted():
 # Which runs and checkpoints are selected
 
 
-def test_all_runs_end_alike_where_only_some_were_kept_densely():
-    runs = of_curves(checkpoints=EVEN)
-    expected = runs["mls"].sel(samples="train").isel(checkpoint=-1)
-    np.testing.assert_array_equal(end_of_training(runs)["mls"], expected)
-
-
-def test_the_end_is_the_last_twentieth_of_the_iterations_however_checkpoints_are_spaced():
-    steps = (0, 500, 900, 949, 960, 1000)
-    runs = of_curves(checkpoints=steps, dense=6)
-    expected = runs["mls"].sel(samples="train", checkpoint=[960, 1000]).mean("checkpoint")
+@pytest.mark.parametrize(
+    ("steps", "dense", "last"),
+    [(EVEN, 5, EVEN[-1:]), ((0, 500, 900, 949, 960, 1000), 6, (960, 1000))],
+    ids=["some runs kept densely", "uneven checkpoints of all"],
+)
+def test_the_end_is_the_last_twentieth_of_the_iterations_or_alike_for_all(steps, dense, last):
+    runs = of_curves(checkpoints=steps, dense=dense)
+    expected = runs["mls"].sel(samples="train", checkpoint=[*last]).mean("checkpoint")
     np.testing.assert_allclose(end_of_training(runs)["mls"], expected)
 
 

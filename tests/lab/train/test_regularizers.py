@@ -15,11 +15,11 @@ from flatlab.lab.train.minibatch_transforms import random_numbers, transforms_of
 from flatlab.lab.train.modes import MODES
 from tests.lab.train import by_hand
 from tests.lab.train.by_hand import SEED
-from tests.lab.train.packs import DATA, GIVEN, images, same, settings
+from tests.lab.train.modes.rules import PLAIN, PRE
+from tests.lab.train.packs import DATA, GIVEN, images, only, same, settings
 
 EXACT, STEPS = 1e-10, 15
 NARROW = {"widths": [4, "pool", 6, "pool"], "hidden": [8]}
-PLAIN, PRE = {"normalization": "none"}, {"order": "pre"}
 VIT = {"patch": 4, "width": 8, "depth": 2, "heads": 2, "head_width": 4, "mlp_width": 12}
 NETWORKS = {
     "mlp": ("mlp", {"width": 16}),
@@ -82,8 +82,7 @@ def pack(network, seeds=(0, SEED), augmented=None, operations=None, **given):
 
 
 def trained(network, seeds=(0, SEED), **given):
-    [found] = train_packs(images((8, 8)), [pack(network, seeds, **given)])
-    return found
+    return only(images((8, 8)), pack(network, seeds, **given))
 
 
 @pytest.mark.first(4)
@@ -136,20 +135,6 @@ def test_a_run_that_diverges_uphill_leaves_its_companions_alone(mode):
         other = trained("mlp", (seeds[alone],), mode=mode, **rule)
         for name, array in other.weights[0].items():
             assert array[0].tobytes() == found.weights[0][name][alone].tobytes(), name
-
-
-@pytest.mark.more
-def test_runs_that_stop_take_their_random_numbers_with_them():
-    """Others leave the stack, and each that stays keeps its own, and the sum of its losses."""
-    stop = {**dict.fromkeys(("every", "loss", "accuracy")), "mean_of": 1, "epoch_loss": 0.2}
-    rule = {**BOTH, "lr": 0.05, "augmented": 0.2, "iterations": 200, "stop": stop}
-    found = [trained("mlp", range(5), mode=mode, **rule) for mode in ("loop", "batched")]
-    steps = found[0].weights[1]["steps"]
-    assert len({*steps}) > 2, steps
-    for other in found[1:]:
-        assert other.weights[1]["steps"] == steps
-        for name, array in found[0].weights[0].items():
-            np.testing.assert_allclose(other.weights[0][name], array, rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("start", [0, 1, 99, 100, 250])

@@ -10,12 +10,12 @@ import torch
 from flatlab.data import DataError
 from flatlab.data._tensors import prepare
 from flatlab.lab.train.initializations import draw
+from flatlab.lab.train.modes import MODES
 from flatlab.networks import build, seeded
 from tests.lab.train.packs import only, same_bytes, settings
 from tests.refusals import refusal
 
 EXACT, SEEDS = 1e-10, (5, 0, 1)
-MODES = ["batched", "graphs", "loop"]
 DATA = {"set": "stripes", "classes": "all", "scaling": "unit"}
 NETWORK = settings("mlp")["network"]
 RULE = {"lr": 0.1, "batch_size": 10, "iterations": 60, "mode": "batched"}
@@ -30,8 +30,8 @@ def train(raw, **training):
     return only(raw, pack(**training))
 
 
-def model_of(arrays, run, network=NETWORK):
-    model = build(network, (4, 4), 3).double()
+def model_of(arrays, run):
+    model = build(NETWORK, (4, 4), 3).double()
     model.load_state_dict({name: torch.from_numpy(array[run, 0]) for name, array in arrays.items()})
     return model
 

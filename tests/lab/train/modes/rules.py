@@ -48,6 +48,10 @@ RULES = {
 
 LARGE = (3, 32, 32)
 
+VGG11 = {"widths": [2, "pool", 4, "pool", 8, 8, "pool", 16, 16, "pool", 16, 16, "pool"]}
+OF_THE_AUTHORS = {"widths": [16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool"]}
+PLAIN, PRE = {"normalization": "none"}, {"order": "pre"}
+
 NETWORKS = {
     "linear": ("linear", {}, (8, 8)),
     "diagonal-linear": ("diagonal-linear", {}, (8, 8)),
@@ -56,32 +60,16 @@ NETWORKS = {
     "perceptron of several widths": ("mlp", {"width": [50, 20, 30]}, (8, 8)),
     "LeNet-5": ("lenet5", {"kernel": 5, "padding": 0}, LARGE),
     "LeNet-5 of small images": ("lenet5", {}, (8, 8)),
-    "VGG-11": (
-        "vgg",
-        {"widths": [2, "pool", 4, "pool", 8, 8, "pool", 16, 16, "pool", 16, 16, "pool"]},
-        LARGE,
-    ),
-    "VGG of the authors": (
-        "vgg",
-        {
-            "widths": [16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool"],
-            "hidden": [128],
-            "padding": 2,
-        },
-        LARGE,
-    ),
+    "VGG-11": ("vgg", VGG11, LARGE),
+    "VGG of the authors": ("vgg", {**OF_THE_AUTHORS, "hidden": [128], "padding": 2}, LARGE),
     "VGG of small images": ("vgg", {}, (8, 8)),
     "VGG without pooling": ("vgg", {"widths": [3, 4]}, (8, 8)),
     "VGG with batch norm": ("vgg", {"normalization": "batch"}, (8, 8)),
     "ResNet-18": ("resnet", {"widths": [2, 4, 4, 6]}, LARGE),
     "ResNet of small images": ("resnet", {}, (8, 8)),
-    "ResNet without normalization": ("resnet", {"normalization": "none"}, (8, 8)),
-    "preactivation ResNet": ("resnet", {"order": "pre"}, (8, 8)),
-    "preactivation ResNet without normalization": (
-        "resnet",
-        {"order": "pre", "normalization": "none"},
-        (8, 8),
-    ),
+    "ResNet without normalization": ("resnet", PLAIN, (8, 8)),
+    "preactivation ResNet": ("resnet", PRE, (8, 8)),
+    "preactivation ResNet without normalization": ("resnet", {**PRE, **PLAIN}, (8, 8)),
 }
 """Every architecture, with few channels: the layers of large ones, seconds instead of hours."""
 

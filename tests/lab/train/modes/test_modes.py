@@ -18,7 +18,7 @@ from tests.lab.train.modes.rules import (
     assert_equal,
     weights,
 )
-from tests.lab.train.packs import GIVEN, images, only, same, settings
+from tests.lab.train.packs import GIVEN, RANDOM, images, only, same, settings
 
 
 def modes_agree(raw, network, exact=EXACT, modes=("batched", "graphs"), **given):
@@ -100,21 +100,28 @@ def test_packs_do_not_depend_on_what_is_trained_beside_them(network, mode):
         same(only(raw, pack), beside)
 
 
+STOP = {"every": None, "loss": None, "accuracy": None, "mean_of": 1}
+AT_A_LOSS = {"batch_size": 60, "iterations": 900, "stop": {**STOP, "every": 100, "loss": 1.0}}
+AT_AN_EPOCH = {"lr": 0.05, "iterations": 200, "stop": {**STOP, "epoch_loss": 0.2}}
+STOPPING = {
+    "rates": ("diagonal-linear", {**SPARSE, **AT_A_LOSS}),
+    "random numbers": ("mlp", {**RANDOM, "data": by_hand.data_of(0.2), **AT_AN_EPOCH}),
+}
+
+
 @pytest.mark.more
-def test_runs_with_rates_of_their_own_stop_where_they_would_alone():
-    """Those that stand still leave the stack: each of the others keeps its rate."""
-    raw = load("sparse-regression")
-    rule = {"loss": "sum-of-squares", "lr": RATES, "minibatches": "full", "batch_size": 60}
-    rule |= {"stop": {"every": 100, "loss": 1.0, "mean_of": 1, "accuracy": None}}
-    found = {}
-    for mode in ("loop", "batched"):
-        pack = settings("diagonal-linear", range(6), data=GIVEN, mode=mode, iterations=900, **rule)
-        found[mode] = only(raw, pack).weights
-    steps = found["loop"][1]["steps"]
-    assert len(set(steps)) > 2
-    for arrays, about in found.values():
-        assert about["steps"] == steps
-        assert_equal(arrays, found["loop"][0])
+@pytest.mark.parametrize("theirs", STOPPING)
+def test_runs_that_stop_take_what_is_theirs_with_them(theirs):
+    """Others leave the stack, and each that stays keeps its own, and the sum of its losses."""
+    network, rule = STOPPING[theirs]
+    raw = images((8, 8)) if network == "mlp" else load("sparse-regression")
+    (expected, about), (found, told) = (
+        only(raw, settings(network, range(6), mode=mode, **rule)).weights
+        for mode in ("loop", "batched")
+    )
+    assert len({*about["steps"]}) > 2
+    assert told["steps"] == about["steps"]
+    assert_equal(found, expected, 1e-7 if network == "mlp" else EXACT)
 
 
 def test_the_rate_that_a_run_drew_is_told():
