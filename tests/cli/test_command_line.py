@@ -102,7 +102,7 @@ def test_without_a_configuration_that_is_yaml_it_says_so(tmp_path, monkeypatch, 
 ROWS = (["name", "size", "what"], ["a", 5, "short"], ["longer", 12345, "one two three four five"])
 
 
-def test_text_is_aligned_left_and_numbers_right():
+def test_text_is_aligned_left_numbers_right_and_the_last_column_wraps(monkeypatch):
     assert text.table("<><", *ROWS).splitlines() == [
         "  name     size  what",
         "  a           5  short",
@@ -110,9 +110,6 @@ def test_text_is_aligned_left_and_numbers_right():
     ]
     empty = text.table("<>", ["a", 1], ["b", ""], ["c", 100])
     assert empty.splitlines() == ["  a    1", "  b", "  c  100"]
-
-
-def test_on_a_terminal_the_last_column_wraps(monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setattr(text, "NARROWEST", 5)
     monkeypatch.setenv("COLUMNS", "30")

@@ -42,9 +42,8 @@ def compared(a, b):
 
 def moved(before, after):
     """How far the numbers of one claim moved."""
-    return (
-        compared([claim("c1", "holds", *before)], [claim("c1", "holds", *after)]).agreeing[0].moved
-    )
+    both = ([claim("c1", "holds", *numbers)] for numbers in (before, after))
+    return compared(*both).agreeing[0].moved
 
 
 @pytest.fixture(autouse=True)

@@ -143,11 +143,9 @@ def save_csv(path, x, y):
     np.savetxt(path, np.column_stack([x, y]), delimiter=",", header=header, comments="")
 
 
-@pytest.mark.parametrize("kind", ["data.npz", "data.csv", "data.safetensors"])
+@pytest.mark.parametrize("kind", ["data.npz", "data.csv"])
 def test_samples_in_a_file_are_measured_as_in_a_program(kind, network, report):
     save_csv("data.csv", X, LABELS)
-    arrays = {"inputs": torch.from_numpy(X), "labels": torch.from_numpy(LABELS)}
-    save_file(arrays, "data.safetensors")
     ours = report("--data", kind, *ALL, *HESSIAN)
     expected = flatlab.measure(network, X, LABELS, families="hessian", loss="cross-entropy")
     check_close(ours, expected, "hessian_lambda_max", "gauss_newton_lambda_max", rel=1e-3)

@@ -18,25 +18,22 @@ def records(name, text, files=FILES, **options):
     return read_records([Path("checkpoints", file) for file in files], path, **options)
 
 
-def table(lines=LINES, head="file,lr,width,test_error", more="|other,1,,"):
-    return "\n".join([head, *f"{lines}{more}".split("|")])
+def table(lines=LINES, separator=",", decimal="."):
+    """decimal: the mark in all numbers, but not in names of files."""
+    rows = [row.split(",") for row in ("file,lr,width,test_error", *lines.split("|"), "other,1,,")]
+    cells = [(name, *(cell.replace(".", decimal) for cell in rest)) for name, *rest in rows]
+    return "\n".join(separator.join(row) for row in cells)
 
 
+INDEXED = "\n".join(f"{n},{row}" for n, row in enumerate(table().split("\n")))
 SAME = {
     "names without ending": table(),
     "another ending": table(LINES.replace("007", "007.ckpt")),
     "other folders": table(LINES.replace("007", "/data/old/007.pth.tar")),
-    "semicolons and decimal commas": table()
-    .replace(",", ";")
-    .replace("0.5", "0,5")
-    .replace("1.5", "1,5")
-    .replace("2.5", "2,5")
-    .replace("64.0", "64,0"),
-    "tabs": table().replace(",", "\t"),
-    "blanks": table().replace(",", " , "),
-    "index of pandas": "\n".join(f"{n},{row}" for n, row in enumerate(table().split("\n"))).replace(
-        "0,file", ",file"
-    ),
+    "semicolons and decimal commas": table(separator=";", decimal=","),
+    "tabs": table(separator="\t"),
+    "blanks": table(separator=" , "),
+    "index of pandas": INDEXED.replace("0,file", ",file"),
 }
 
 

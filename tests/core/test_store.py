@@ -135,15 +135,15 @@ def test_a_file_of_another_format_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("flatlab.core.store.STORE_VERSION", store.STORE_VERSION + 1)
     store.save_dataset(tmp_path / "a.zarr.zip", example())
     monkeypatch.undo()
-    with pytest.raises(store.StoreError, match=r"has format \d+, but this version of flatlab"):
-        store.load_dataset(tmp_path / "a.zarr.zip")
+    message = refusal(store.StoreError, store.load_dataset, tmp_path / "a.zarr.zip")
+    assert f"has format {store.STORE_VERSION + 1}, but this version of flatlab" in message
 
 
 def test_intact_files_that_flatlab_did_not_write_are_not_called_damaged(tmp_path):
     path = tmp_path / "others.safetensors"
     path.write_bytes(save({"weight": np.ones(3)}))
-    with pytest.raises(store.StoreError, match="holds weights that flatlab did not write"):
-        store.load_weights(path)
+    message = refusal(store.StoreError, store.load_weights, path)
+    assert "holds weights that flatlab did not write" in message
     with zipfile.ZipFile(other := tmp_path / "others.zarr.zip", "w") as archive:
         archive.writestr("content", b"0" * 200)
     with pytest.raises(store.StoreError, match="incomplete, or flatlab did not write it"):
@@ -195,13 +195,9 @@ def test_the_hash_of_weights_is_that_of_their_numbers(tmp_path):
     store.save_weights(reshaped, {"w": np.arange(3.0)[None]}, {"runs": ["a"]})
     others = ("", store.hash_of(other), store.hash_of(reshaped))
     assert store.hash_of(one) == store.hash_of(same) not in others
-
-
-@pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 30, b"\2\0\0\0\0\0\0\0{}"])
-def test_foreign_weights_carry_no_hash(tmp_path, content):
-    path = tmp_path / "a.safetensors"
-    path.write_bytes(content)
-    assert store.hash_of(path) == ""
+    for foreign in (b"", b"short", b"\xff" * 30, b"\2\0\0\0\0\0\0\0{}"):
+        one.write_bytes(foreign)
+        assert store.hash_of(one) == ""
     assert store.hash_of(tmp_path / "gone.safetensors") == ""
 
 

@@ -39,8 +39,11 @@ def forget_study():
     forget()
 
 
-def test_a_study_is_planned_like_a_paper(study):
+def test_a_study_is_planned_like_a_paper_and_the_others_have_the_same_fingerprints(study):
+    alone = fingerprint("flatlab.networks.mlp", "flatlab.families.geometry")
+    forget()
     found = plan.Plan(CONFIG)
+    assert fingerprint("flatlab.networks.mlp", "flatlab.families.geometry") == alone
     assert [figure.target for figure in found.figures] == ["minewell_fig1", "minewell_fig2"]
     assert "minewell-net" in keys_of("networks")
     assert path_of("networks", "minewell-net") == study / "networks/minewell_net.py"
@@ -85,13 +88,6 @@ def test_an_edit_in_the_study_changes_exactly_what_uses_it(study):
     assert changed_by(**{"claims.py": code}, **of_data) == {"claims", "data"}
     title = {"figures.py": (b"sharpness, sensitivity", b"S, sensitivity")}
     assert changed_by(**{network: (b"", b"\n# a remark\n")}, **title) == {"settings"}
-
-
-def test_the_papers_have_the_same_fingerprints_beside_a_study(study):
-    alone = fingerprint("flatlab.networks.mlp", "flatlab.families.geometry")
-    forget()
-    plan.Plan(CONFIG)
-    assert fingerprint("flatlab.networks.mlp", "flatlab.families.geometry") == alone
 
 
 def refused(*folders):

@@ -235,18 +235,13 @@ def test_what_is_smooth_is_settled_and_a_side_of_a_kink_is_neither_right_nor_wro
         assert result.step == (steps[0] if differences else None)
 
 
-class AtKinks(nn.Module):
+def at_kinks():
     """A residual block whose branch begins at 0, as torchvision's do: zeros reach the ReLU."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.last = nn.Linear(30, 30), nn.Linear(30, 30)
-        nn.init.zeros_(self.last.weight)
-        nn.init.zeros_(self.last.bias)
-
-    def forward(self, x):
-        x = x.relu()
-        return (x + self.last(self.first(x).relu())).relu()
+    parts = {"first": nn.Linear(30, 30), "last": nn.Linear(30, 30)}
+    nn.init.zeros_(parts["last"].weight)
+    nn.init.zeros_(parts["last"].bias)
+    branch = lambda net, x: net.last(net.first(x).relu())  # noqa: E731
+    return nn.Sequential(nn.ReLU(), Written(lambda net, x: (x + branch(net, x)).relu(), **parts))
 
 
 @pytest.mark.first(1)
@@ -256,7 +251,7 @@ def test_many_kinks_whose_jumps_cancel_are_not_called_wrong(outputs):
     loss = loss_of({"loss": "half-mse" if outputs == 1 else "cross-entropy"})
     for seed in range(12):
         torch.manual_seed(seed)
-        model = nn.Sequential(nn.Linear(20, 30), AtKinks(), AtKinks(), nn.Linear(30, outputs))
+        model = nn.Sequential(nn.Linear(20, 30), at_kinks(), at_kinks(), nn.Linear(30, outputs))
         x, y = torch.randn(1 + seed % 3, 20), torch.eye(outputs)[[0] * (1 + seed % 3)]
         verdict = check_derivatives(model, x, lambda outputs, y=y: y, loss, kinds)
         assert "kinks" in verdict.notes["derivatives_not_checked"]

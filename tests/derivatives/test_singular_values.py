@@ -178,9 +178,8 @@ def test_the_krylov_norm_is_the_largest_singular_value_within_its_error(mlp, nor
 
 
 def test_nothing_that_depends_on_the_input_has_norm_zero(normal):
-    weight = nn.Parameter(torch.ones(2, dtype=torch.float64))
-    constant = Written(lambda net, x: (-x.square().sum(1, keepdim=True) - 1).relu() + net.weight)
-    constant.weight = weight
+    call = lambda net, x: (-x.square().sum(1, keepdim=True) - 1).relu() + net.weight  # noqa: E731
+    constant = Written(call, weight=nn.Parameter(torch.ones(2, dtype=torch.float64)))
     found = largest_singular_values(Jacobian(constant, normal(3, 4)))
     assert found.values.tolist() == [0, 0, 0]
     assert bool(found.converged.all())

@@ -28,16 +28,14 @@ class Named(Plain):
         return OrderedDict(logits=self.last(hidden), hidden_states=hidden)
 
 
-class Returning(Plain):
+def returning(made):
     """What it returns is made of its hidden features and its logits."""
 
-    def __init__(self, made):
-        super().__init__()
-        self.made = made
+    def call(net, x):
+        hidden = net.plain.hidden(x)
+        return made(hidden, net.plain.last(hidden))
 
-    def forward(self, x):
-        hidden = self.hidden(x)
-        return self.made(hidden, self.last(hidden))
+    return seeded(lambda: Written(call, plain=Plain()))
 
 
 OUTPUTS = {  # what is returned, and which output is asked for
@@ -56,11 +54,9 @@ class TwoInputs(nn.Module):
         return self.last(torch.tanh(self.u(u) + self.v(v)))
 
 
-class OneInput(TwoInputs):
+def one_input():
     """The same function of one tensor."""
-
-    def forward(self, x):
-        return super().forward(*x.split([6, 2], 1))
+    return Written(lambda net, x: net.two(*x.split([6, 2], 1)), two=TwoInputs())
 
 
 def segmentation():
@@ -80,11 +76,11 @@ def plain():
 
 @pytest.mark.parametrize(("made", "output"), OUTPUTS.values(), ids=OUTPUTS)
 def test_logits_among_other_outputs_are_meant_and_others_may_be_named(made, output, plain):
-    same(measured(BOTH, seeded(lambda: Returning(made)), X, LABELS, output=output), plain)
+    same(measured(BOTH, returning(made), X, LABELS, output=output), plain)
 
 
 def test_outputs_that_are_not_known_are_refused_with_those_that_are():
-    model, data = seeded(lambda: Returning(OUTPUTS["a tuple"][0])), ({"input_values": X}, LABELS)
+    model, data = returning(OUTPUTS["a tuple"][0]), ({"input_values": X}, LABELS)
     refused(["output=", "0, 1"], measured, "hessian", model, X, LABELS)
     refused("'logits', 'hidden_states'", measured, "hessian", seeded(Named), *data, output="scores")
 
@@ -154,7 +150,7 @@ def test_batches_that_mean_nothing_are_refused_in_a_sentence(kind):
 @pytest.mark.parametrize("data", [(X, V), {"u": X, "v": V}, {"v": V, "u": X}])
 def test_several_inputs_are_one_vector_of_all_of_them(data):
     ours = measured(BOTH, seeded(TwoInputs), data, LABELS)
-    one = measured(BOTH, seeded(OneInput), torch.cat([X, V], 1), LABELS)
+    one = measured(BOTH, seeded(one_input), torch.cat([X, V], 1), LABELS)
     if isinstance(data, dict) and next(iter(data)) == "v":
         one = one.drop_vars(["norm_iterations", "norm_residual"], errors="ignore")
         names = [n for n in one.data_vars if "slope" not in n and not n.startswith("normalized_s")]

@@ -19,9 +19,8 @@ NO_MODULE = "it is not called as a module that maps tensor to tensor"
 ROWS = "its rows do not belong to one sample each"
 
 
-def inputs(*shape):
-    generator = torch.Generator().manual_seed(1)
-    return torch.randn(*(shape or (6, 5)), generator=generator, dtype=torch.float64)
+def inputs():
+    return torch.randn(6, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
 def perceptron():
@@ -30,8 +29,8 @@ def perceptron():
     return nn.Sequential(*layers).double()
 
 
-def hooked(change, place=2):
-    model = perceptron()
+def hooked(change, place=2, model=None):
+    model = model or perceptron()
     model[place].register_forward_hook(lambda module, given, output: change(output))
     return model
 
@@ -194,14 +193,11 @@ WITHOUT_LAYERS = {
         lambda: used(lambda la, x: F.linear(x, la.weight, la.bias)),
         [f"layer: {NO_MODULE}"],
     ),
-    "one layer, hooked": (lambda: hooked_alone(), [f"0: {MORE}"]),
+    "one layer, hooked": (
+        lambda: hooked(lambda z: z.softmax(1), 0, nn.Sequential(nn.Linear(5, 3))),
+        [f"0: {MORE}"],
+    ),
 }
-
-
-def hooked_alone():
-    model = nn.Sequential(nn.Linear(5, 3))
-    model[0].register_forward_hook(lambda module, given, output: output.softmax(1))
-    return model
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning")

@@ -88,6 +88,15 @@ TABLES = {
 }
 
 
+OF_AXES = {  # modules of one, two and three axes, with their arguments
+    **{"MaxPool": (2,), "AvgPool": (2,), "LPPool": (2, 2)},
+    **{"AdaptiveAvgPool": (2,), "AdaptiveMaxPool": (2,)},
+    **{"BatchNorm": (8,), "InstanceNorm": (8,), "Dropout": (0.5,), "LazyBatchNorm": ()},
+    **{"ConstantPad": (1, 0.5), "ReflectionPad": (1,), "ReplicationPad": (1,)},
+    **{"ZeroPad": (1,), "CircularPad": (1,)},
+}
+
+
 def zoo():
     """Modules and functions of torch by the shape that they take."""
     for stem, functions in {"rows": ROWS, "steps": TABLES}.items():
@@ -111,22 +120,12 @@ def zoo():
     yield "Softmax2d", "2d", nn.Softmax2d
     yield "Threshold", "rows", lambda: nn.Threshold(0.1, 0.0)
     for d in (1, 2, 3):
-        for name in ("MaxPool", "AvgPool", "LPPool"):
-            how = (2, 2) if name == "LPPool" else (2,)
-            yield f"{name}{d}d", f"{d}d", lambda n=name, d=d, h=how: getattr(nn, f"{n}{d}d")(*h)
-        for name in ("AdaptiveAvgPool", "AdaptiveMaxPool"):
-            yield f"{name}{d}d", f"{d}d", lambda n=name, d=d: getattr(nn, f"{n}{d}d")(2)
-        for name in ("BatchNorm", "InstanceNorm", "Dropout", "LazyBatchNorm"):
-            how = () if "Lazy" in name else (8,) if "Norm" in name else (0.5,)
-            yield f"{name}{d}d", f"{d}d", lambda n=name, d=d, h=how: getattr(nn, f"{n}{d}d")(*h)
-        for name in ("ConstantPad", "ReflectionPad", "ReplicationPad", "ZeroPad", "CircularPad"):
-            how = (1, 0.5) if "Constant" in name else (1,)
-            yield f"{name}{d}d", f"{d}d", lambda n=name, d=d, h=how: getattr(nn, f"{n}{d}d")(*h)
+        for name, arguments in OF_AXES.items():
+            yield f"{name}{d}d", f"{d}d", partial(getattr(nn, f"{name}{d}d"), *arguments)
         for name in ("Conv", "ConvTranspose"):
             for how in ({}, {"groups": 2, "stride": 2}, {"dilation": 2, "bias": False}):
-                label = f"{name}{d}d {' '.join(how)}"
-                make = lambda n=name, d=d, h=how: getattr(nn, f"{n}{d}d")(8, 4, 2, **h)  # noqa: E731
-                yield label, f"{d}d", make
+                make = partial(getattr(nn, f"{name}{d}d"), 8, 4, 2, **how)
+                yield f"{name}{d}d {' '.join(how)}", f"{d}d", make
         yield f"GroupNorm {d}d", f"{d}d", lambda: nn.GroupNorm(2, 8)
     for name in ("nearest", "bilinear", "bicubic"):
         yield f"Upsample {name}", "2d", lambda n=name: nn.Upsample(scale_factor=2, mode=n)
@@ -154,11 +153,8 @@ def zoo():
     for norm_first in (False, True):
         how = {"dim_feedforward": 8, "batch_first": True, "norm_first": norm_first}
         yield f"encoder {norm_first}", "steps", lambda h=how: nn.TransformerEncoderLayer(8, 2, **h)
-        yield (
-            f"decoder {norm_first}",
-            "steps",
-            lambda h=how: first(nn.TransformerDecoderLayer(8, 2, **h), 2),
-        )
+        decoder = partial(nn.TransformerDecoderLayer, 8, 2, **how)
+        yield f"decoder {norm_first}", "steps", lambda make=decoder: first(make(), 2)
     yield "weight norm", "rows", lambda: parametrizations.weight_norm(nn.Linear(8, 4))
     yield "spectral norm", "rows", lambda: parametrizations.spectral_norm(nn.Linear(8, 4))
     yield "orthogonal", "rows", lambda: parametrizations.orthogonal(nn.Linear(8, 4))
@@ -202,10 +198,8 @@ def several():
         yield f"network in {kind}", lambda k=kind: (mlp().to(k), X, Y)
     yield "no bias", lambda: (mlp(bias=False), X, Y)
     yield "frozen", lambda: (mlp().requires_grad_(False), X, Y)
-    yield (
-        "first layer frozen",
-        lambda: (nn.Sequential(mlp()[0].requires_grad_(False), nn.Linear(5, 3)), X, Y),
-    )
+    partly = lambda: nn.Sequential(mlp()[0].requires_grad_(False), nn.Linear(5, 3))  # noqa: E731
+    yield "first layer frozen", lambda: (partly(), X, Y)
     yield "no parameters", lambda: (nn.ReLU(), X, Y)
     yield "training mode", lambda: (nn.Sequential(mlp(), nn.Dropout(0.5)).train(), X, Y)
     yield "no network", lambda: (len, X, Y)
@@ -219,10 +213,8 @@ def several():
     for how in ({}, {"padding_idx": 0}, {"max_norm": 1.0}, {"sparse": True}):
         yield f"Embedding {how}", lambda h=how: (word(nn.Embedding(11, 8, **h)), tokens, Y[:4])
     for mode in ("mean", "sum", "max"):
-        yield (
-            f"EmbeddingBag {mode}",
-            lambda m=mode: (word(nn.EmbeddingBag(11, 8, mode=m)), tokens, Y[:4]),
-        )
+        bag = partial(nn.EmbeddingBag, 11, 8, mode=mode)
+        yield f"EmbeddingBag {mode}", lambda make=bag: (word(make()), tokens, Y[:4])
     if importlib.util.find_spec("timm"):
         import timm
 

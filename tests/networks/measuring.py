@@ -4,11 +4,10 @@ from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.families import geometry
 from flatlab.losses import half_mse
 from flatlab.measuring.quantity import SampleSet, settings_of
-
-COSTLY = ("elementwise-adaptive-trace", "operator-norm", "corrected-bound")
+from tests.measurement.comparing import ALL_COSTLY
 
 
 def quantities(model, inputs, **options):
-    settings = settings_of("geometry", {"costly": COSTLY, **options}, half_mse.Loss())
+    settings = settings_of("geometry", {"costly": ALL_COSTLY, **options}, half_mse.Loss())
     with preserving_state(model):
         return geometry.measure(model, SampleSet(inputs), settings).values

@@ -88,8 +88,10 @@ def test_a_perceptron_has_linear_layers_with_bias(width, image, sizes, activatio
     assert model(torch.zeros(3, *image)).shape == (3, outputs)
 
 
-def test_every_architecture_is_among_them():
+def test_every_architecture_is_among_them_and_every_activation_has_a_stacked_form():
     assert {name for name, *_ in NETWORKS.values()} == {*keys_of("networks")} - {"timm"}
+    assert set(ACTIVATIONS) <= {*keys_of("train/layers")}
+    assert {*get_args(get_args(Activation)[0])} == set(ACTIVATIONS)
 
 
 @pytest.mark.parametrize(
@@ -115,11 +117,6 @@ def test_data_sets_have_the_shape_from_which_networks_are_predicted(name):
     train = prepare(raw, {"classes": "all", "scaling": scaling}).train
     assert tuple(train.inputs.shape[1:]) == literal("data", name, "SHAPE")
     assert train.targets.shape[1] == literal("data", name, "OUTPUTS")
-
-
-def test_an_activation_has_a_stacked_form():
-    assert set(ACTIVATIONS) <= {*keys_of("train/layers")}
-    assert {*get_args(get_args(Activation)[0])} == set(ACTIVATIONS)
 
 
 def test_a_linear_model_starts_near_zero_without_a_bias():

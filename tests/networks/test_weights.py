@@ -41,10 +41,6 @@ def averaged(model):
     return torch.optim.swa_utils.AveragedModel(model).state_dict()
 
 
-def compiled_inside(model):
-    return {name.replace("0.", "0._orig_mod."): t for name, t in model.state_dict().items()}
-
-
 WAYS = {
     "a.safetensors": lambda model: model.state_dict(),
     "A.PT": lambda model: model.state_dict(),
@@ -61,7 +57,9 @@ WAYS = {
     },
     "parallel.pth": lambda model: named(model.state_dict(), "module."),
     "compiled.pt": lambda model: named(model.state_dict(), "module._orig_mod."),
-    "compiled inside.pt": compiled_inside,
+    "compiled inside.pt": lambda model: {
+        name.replace("0.", "0._orig_mod."): tensor for name, tensor in model.state_dict().items()
+    },
     "averaged.pt": averaged,
     "averaged, parallel.pt": lambda model: averaged(nn.DataParallel(model)),
     "half.pt": lambda model: copy.deepcopy(model).bfloat16().state_dict(),
@@ -161,13 +159,10 @@ def test_all_families_are_those_that_can_be_had(tmp_path):
     refused("unknown", flatlab.measure, made().eval(), x, families="al")
 
 
-def test_networks_by_pattern_and_list(tmp_path):
-    assert _timm.wanted(["test_vit.*", "resnet18"], tmp_path)[0] == "resnet18"
-    assert len(_timm.wanted(["test_vit.*", "resnet18"], tmp_path)) > 1
-    with pytest.raises(DataError, match=r"no \.safetensors files"):
-        _timm.wanted("folder", tmp_path)
-
-
-def test_networks_that_cannot_be_built_say_why():
+def test_networks_by_pattern_and_list_or_why_they_cannot_be_built(tmp_path):
+    chosen = _timm.wanted(["test_vit.*", "resnet18"], tmp_path)
+    assert chosen[0] == "resnet18"
+    assert len(chosen) > 1
+    assert "no .safetensors files" in refusal(DataError, _timm.wanted, "folder", tmp_path)
     with pytest.raises(DataError, match=r"vit_nothing cannot be built: .*nknown model"):
         _timm.build("vit_nothing")

@@ -5,11 +5,8 @@ import torch
 from torch import nn
 
 import flatlab
-from flatlab.core.registry import keys_of, measures_samples
 
 SMALL = {"adaptive": {"draws": 2}, "sharpness": {"sharpness_radii": {"worst-standard-l2": [0.1]}}}
-SPECIAL = {"linear", "diagonal"}
-FAMILIES = [f for f in keys_of("metrics") if measures_samples(f) and f not in SPECIAL]
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(10, 6, generator=GENERATOR).double()
 V = torch.randn(10, 2, generator=GENERATOR).double()

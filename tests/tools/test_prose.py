@@ -27,11 +27,8 @@ def test_what_is_found(text, found):
     assert all(part in line for part, line in zip(found, told, strict=True))
 
 
-def test_a_breach_is_told_with_its_line():
+def test_a_breach_is_told_with_its_line_and_comments_of_a_script_are_prose():
     [told] = prose.breaches("page", prose.prose("Fine.\n\n```\ncode\n```\n\nEncoded anew."))
     assert told.startswith("page:7:")
-
-
-def test_of_a_script_the_comments_are_prose():
     script = '"""\nTitle\n=====\n\nEncoded anew.\n"""\n\nanew = 1\n\n# %%\n# Once\n# anew.\n'
     assert len(prose.breaches("script", prose.prose(script, script=True))) == 2

@@ -34,7 +34,6 @@ class Made:
     wander: float = 0.0
 
 
-FOLLOWS = Made(seed=1)
 PER_LAYER = {
     "feature_sensitivity": Made((1, 2, 3, 4), seed=1),
     "feature_mls": Made((1, 2, 3, 4), seed=1),
