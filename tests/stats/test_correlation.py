@@ -138,8 +138,8 @@ def test_too_few_runs_or_one_that_varies_alone_decide_nothing():
     data = {
         **columns(),
         "few": np.where(np.arange(40) < 2, 1.0, np.nan),
-        "single": np.eye(40)[13],
-    }  # rounding remains without it
+        "single": np.eye(40)[13],  # without it rounding remains
+    }
     few, single = (correlations(data).rho(name, "y") for name in ("few", "single"))
     unadjusted = Correlations(data, SETTINGS)
     for rho in (few, single, unadjusted.rho("x", "y", "adjusted")):
