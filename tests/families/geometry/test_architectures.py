@@ -7,7 +7,7 @@ from flatlab.api.measure import measure
 from flatlab.families.geometry import OF_THE_FIRST_LAYER, QUANTITIES
 from tests.families.geometry.architectures import EXACT, GENERIC, LEFT_OUT, ROUNDING, ZOO, network
 from tests.families.geometry.reference import reference
-from tests.networks.measuring import COSTLY
+from tests.measurement.comparing import ALL_COSTLY
 from tests.networks.small_networks import flatness, hessian, total_loss
 
 LARGE = "vgg11, narrow"
@@ -24,8 +24,8 @@ INDIRECT |= {"transposed convolution"}
 )
 def test_every_quantity_is_its_definition_and_float32_agrees_to_four_digits(name):
     model, inputs = network(name)
-    report = measure(model, inputs, costly=COSTLY)
-    rounded = measure(model, inputs.float(), costly=COSTLY, dtype="float32")
+    report = measure(model, inputs, costly=ALL_COSTLY)
+    rounded = measure(model, inputs.float(), costly=ALL_COSTLY, dtype="float32")
     expected = reference(name)
     assert list(report["layer"].values) == expected.pop("layers")
     assert set(expected) == set(QUANTITIES)
