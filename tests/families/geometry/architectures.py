@@ -127,6 +127,7 @@ ZOO = {
     "frozen": (frozen, (4,)),
     "strides, groups": (
         lambda: S(
+            *(nn.Conv2d(4, 4, 2, groups=2), nn.Tanh()),
             *(nn.Conv2d(4, 6, 3, groups=2, stride=2, padding=1, bias=False), nn.ReLU()),
             *(nn.Conv2d(6, 6, 3, groups=6, dilation=2, padding="same"), nn.GELU()),
             *(nn.AvgPool2d(2), nn.Flatten(), nn.Linear(6, 3)),

@@ -80,4 +80,6 @@ def test_paper_scale_takes_steps(settings):
     assert all(np.isfinite(array).all() for array in arrays.values())
     before, first = trained.dense
     assert first["iterations"] == [1]
-    assert [name for name, array in arrays.items() if np.array_equal(array, before[name])] == []
+    # the gradient of a bias before batch norm is rounding, and may be zero
+    weights = [name for name in arrays if name.endswith("weight")]
+    assert not any(np.array_equal(arrays[name], before[name]) for name in weights)
