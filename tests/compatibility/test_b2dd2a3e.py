@@ -160,7 +160,7 @@ def test_networks_are_trained_and_measured_as_they_were(study, key, pack):
     assert sentences_of("-m", "flatlab", "run", key, pack) == told
     weights = f"results/demo/models/{key}/{pack}.safetensors"
     for name, before in load_weights(MADE / "narrow" / weights)[0].items():
-        np.testing.assert_allclose(load_weights(study / weights)[0][name], before, rtol=1e-9)
+        np.testing.assert_allclose(load_weights(study / weights)[0][name], before, rtol=1e-5)
     (metrics,) = study.glob(f"results/demo/metrics/{key}/*/{pack}.zarr.zip")
     before = load_dataset(MADE / "narrow" / metrics.relative_to(study))
     xr.testing.assert_allclose(load_dataset(metrics), before, rtol=1e-6)
