@@ -69,6 +69,11 @@ def test_few_products_are_not_converged_and_say_so():
     assert not found.converged.all()
 
 
+def test_a_pair_has_converged_by_its_own_size_or_a_hundredth_of_the_largest():
+    found = solved(np.r_[100.0, np.linspace(0, 2, SIZE - 1)], 3, residual=1e-2)
+    assert (found.residuals <= 1e-2 * np.maximum(found.values, 1)).all()
+
+
 def test_products_that_are_not_finite_have_neither_eigenvalues_nor_quadratures():
     start, product = torch.ones(5, dtype=torch.float64), lambda v: v * torch.nan
     found = krylov.extreme_eigenvalues(product, start, 2)
