@@ -152,21 +152,22 @@ def in_a_measurement(kind, targets):
     rows[0, 1] = torch.nan
     there = ~rows.isnan().any(-1)
     weighted.mean = float((rows[there] @ WEIGHTS).mean())
-    loss = OfPositions(weighted, 4, float(there.sum()) / len(rows))
-    return (
-        loss,
-        rows.flatten(1),
-        lambda f, _: mean_of_classes(f.view(rows.shape)[there], rows[there]),
-    )
+    base, total = weighted, mean_of_classes
+    if kind == "positions":
+        base, total = plain, nn.functional.cross_entropy
+    loss = OfPositions(base, 4, float(there.sum()) / len(rows))
+    return loss, rows.flatten(1), lambda f, _: total(f.view(rows.shape)[there], rows[there])
 
 
-@pytest.mark.parametrize("kind", ["weighted", "smoothed", "positions", "function"])
+@pytest.mark.parametrize(
+    "kind", ["weighted", "smoothed", "positions", "weighted positions", "function"]
+)
 def test_losses_of_measurements_are_those_of_torch_with_their_derivatives(kind):
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(4, (4 * PLACES,), generator=generator)
     one_hot = nn.functional.one_hot(labels, 4).double()
     loss, targets, total = in_a_measurement(kind, one_hot)
-    shape = targets.shape if kind == "positions" else one_hot.shape
+    shape = targets.shape if "positions" in kind else one_hot.shape
     outputs = torch.randn(shape, dtype=torch.float64, generator=generator).requires_grad_()
     value = total(outputs, targets)
     assert torch.allclose(loss.of_batch(loss.values(outputs, targets)), value, rtol=1e-12)
