@@ -24,7 +24,7 @@ SUITES = {
     "data": ["lab/train", "measurement", "cli"],
     "networks": ["laws", "families", "lab/train", "measurement"],
     "derivatives": ["families", "laws", "oracle", "measurement"],
-    "inputs": ["measurement", "families", "cli"],
+    "inputs": ["laws", "measurement", "families", "cli"],
     "measuring": ["families", "measurement", "lab", "laws"],
     "api": ["measurement", "cli"],
     "families": ["laws", "oracle", "measurement", "cli"],

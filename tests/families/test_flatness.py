@@ -182,6 +182,14 @@ def test_single_precision_is_enough_for_classes_that_are_almost_certain(name):
         assert single[key][rows].values == pytest.approx(exact[key][rows].values, rel=1e-3), key
 
 
+@pytest.mark.parametrize("name", ["mlp-relu", "mlp-tanh"])
+def test_weights_that_are_frozen_have_no_trace(name):
+    model, inputs, labels = small(name)
+    model.fc1.weight.requires_grad_(False)
+    own = measured(model, inputs, labels, flatness=["traces"]).hessian_trace_per_layer
+    assert own.isnull().values.tolist() == [True, False, False]
+
+
 @pytest.mark.parametrize(
     ("name", "change", "options", "words"),
     [
