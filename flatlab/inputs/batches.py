@@ -20,16 +20,13 @@ BATCH = 256
 """Samples that are read from a dataset at a time."""
 
 
-def collected(
-    inputs: Any, targets: Any, limit: int | None, ignore_index: int = -100
-) -> tuple[Structure, Tensor | None]:
+def collected(inputs: Any, targets: Any, limit: int | None) -> tuple[Structure, Tensor | None]:
     """The inputs of all samples, a tensor or several, and their targets.
 
     inputs: a tensor or an array (samples, ...); a list of one for each sample; a tuple of several,
         or a dictionary of them; a dataset; or a loader, any iterable of batches.
     targets: of the samples; None where batches bring them, or there are none.
     limit: samples to take, the first ones; None: all.
-    ignore_index: the class of positions that are added to sequences of unequal length.
 
     A batch is a tensor; a tuple or list whose last part are the targets; or a dictionary or an
     object with `labels` or `targets`. Batches of sequences with an `attention_mask` are padded
@@ -55,7 +52,7 @@ def collected(
     else:
         if targets is not None:
             raise MeasureError("batches bring their targets; leave the argument targets out")
-        return _gathered(_batches(inputs), limit, ignore_index)
+        return _gathered(_batches(inputs), limit)
     _check_lengths(inputs)
     targets = _one_tensor(targets, len(tensors_of(inputs)[0]))
     return of_samples(inputs, slice(limit)), targets if targets is None else targets[:limit]
@@ -69,9 +66,7 @@ def _batches(inputs: Any) -> Iterator[Any]:
     return iter(inputs)
 
 
-def _gathered(
-    batches: Iterator[Any], limit: int | None, ignore_index: int
-) -> tuple[Structure, Tensor | None]:
+def _gathered(batches: Iterator[Any], limit: int | None) -> tuple[Structure, Tensor | None]:
     """All batches one after the other, until there are as many samples as wanted."""
     parts: list[tuple[Structure, Tensor | None]] = []
     count = 0
@@ -84,7 +79,7 @@ def _gathered(
             break
     if not parts:
         raise MeasureError("there are no samples: nothing came from the loader")
-    structures, of_batches = zip(*_of_one_length(parts, ignore_index), strict=True)
+    structures, of_batches = zip(*_of_one_length(parts), strict=True)
     lacking = sum(part is None for part in of_batches)
     if lacking not in (0, len(parts)):
         raise MeasureError("some batches have targets and others have none")
@@ -94,27 +89,25 @@ def _gathered(
 
 
 def _of_one_length(
-    parts: list[tuple[Structure, Tensor | None]], ignore_index: int
+    parts: list[tuple[Structure, Tensor | None]],
 ) -> list[tuple[Structure, Tensor | None]]:
-    """Batches of sequences, padded to the longest; others as they are."""
+    """Batches of sequences, padded to the longest with what the mask leaves out; others as is."""
     masks = [inputs.get(ATTENTION) if isinstance(inputs, dict) else None for inputs, _ in parts]
     if any(mask is None or mask.ndim != 2 for mask in masks):
         return parts
     lengths = [mask.shape[1] for mask in masks if mask is not None]
     longest = max(lengths)
 
-    def padded(part: Tensor, length: int, value: int) -> Tensor:
+    def padded(part: Tensor, length: int) -> Tensor:
         if part.ndim < 2 or part.shape[1] != length:
             return part
-        return pad(part, (0, 0) * (part.ndim - 2) + (0, longest - length), value=value)
+        return pad(part, (0, 0) * (part.ndim - 2) + (0, longest - length))
 
     result: list[tuple[Structure, Tensor | None]] = []
     for (inputs, targets), length in zip(parts, lengths, strict=True):
         assert isinstance(inputs, dict)
-        if targets is not None:
-            value = 0 if targets.is_floating_point() else ignore_index
-            targets = padded(targets, length, value)
-        result.append(({name: padded(part, length, 0) for name, part in inputs.items()}, targets))
+        targets = None if targets is None else padded(targets, length)
+        result.append(({name: padded(part, length) for name, part in inputs.items()}, targets))
     return result
 
 

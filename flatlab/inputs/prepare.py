@@ -77,7 +77,7 @@ def made_ready(
     given, model = unwrapped(model), network_of(model, how.dtype)
     given = model if next(given.parameters()).is_inference() else given
     weight = next(p for p in model.parameters() if p.is_floating_point())
-    inputs, targets = collected(inputs, targets, how.samples, how.ignore_index)
+    inputs, targets = collected(inputs, targets, how.samples)
     two = of_samples(inputs, slice(2))
     inputs, x, layout = _as_one(model, inputs, weight, tokens)
     targets = None if targets is None else _checked(targets, x, weight)

@@ -5,6 +5,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from flatlab.derivatives.estimates import random_traces
+from flatlab.derivatives.estimates.random_directions import jackknife
 from flatlab.derivatives.estimates.random_traces import ROUND, orthonormalize, random_trace, signs
 from flatlab.derivatives.second_order.hessian_products import hessian_product
 from flatlab.losses import loss_of
@@ -140,3 +141,10 @@ def test_no_curvature_has_no_trace():
     assert float(trace.draws.sum()) == 0
     again = random_traces.further(parts_of(matrix, [50]), LIKE, 50, trace, 0.1, 0)
     assert again is trace
+
+
+def test_the_jackknife_takes_the_bias_of_a_squared_mean():
+    draws = torch.tensor([1.0, 2.0, 4.0, 9.0], dtype=torch.float64)
+    without = torch.stack([draws[draws != draw].mean() ** 2 for draw in draws])
+    value, _ = jackknife(draws.mean() ** 2, without)
+    assert value.item() == pytest.approx(draws.mean().item() ** 2 - draws.var().item() / 4)

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+import flatlab
 from tests.networks import masked
 from tests.networks.masked import LENGTH, Case, accuracy, largest, mean, sizes
 from tests.networks.users import measured, same, seeded
@@ -116,6 +117,14 @@ def test_margins_and_noise_are_of_all_positions(kind):
             moved.append((parameter.detach() + sigma * noise.double()).flatten())
         drops.append(accuracy(case.stack) - accuracy(case.stack, torch.cat(moved)))
     assert float(report["pac_bayes_drop"]) == pytest.approx(np.mean(drops), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["sequences", "pixels"])
+def test_the_accuracy_of_a_landscape_is_of_positions_with_labels(kind):
+    case = Case(kind)
+    how = {"loss": "cross-entropy", "points": 3}
+    line = flatlab.landscape(case.model, case.inputs, case.labels, **how)
+    assert float(line.accuracy[1]) == pytest.approx(accuracy(case.stack))
 
 
 FAMILIES = {
