@@ -27,7 +27,7 @@ SUITES = {
     "inputs": ["laws", "measurement", "families", "cli"],
     "measuring": ["families", "measurement", "lab", "laws"],
     "api": ["measurement", "cli"],
-    "families": ["laws", "oracle", "measurement", "cli"],
+    "families": ["derivatives", "laws", "oracle", "measurement", "cli"],
     "core": ["lab", "cli", "workflow"],
     "lab": ["lab", "cli", "papers", "workflow"],
     "cli": ["workflow"],
