@@ -151,7 +151,7 @@ def test_a_warm_start_finds_an_eigenvalue_that_has_overtaken_the_largest(largest
     values[0], values[1] = 1.0, largest
     samples = SampleSet(torch.diag((50 * values).sqrt()), torch.zeros(50, 1).double())
     memory = {"hessian": torch.eye(50, dtype=torch.float64)[0]}
-    settings = Settings(Options(), loss_of(LOSSES["half-mse"]), memory=memory)
+    settings = Settings(Options(warm_start=True), loss_of(LOSSES["half-mse"]), memory=memory)
     found = measure(model, samples, settings).values
     assert found["hessian_lambda_max"] == pytest.approx(largest, rel=RESIDUAL)
 
