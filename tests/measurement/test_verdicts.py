@@ -168,6 +168,13 @@ def test_parts_that_are_unfrozen_other_samples_and_other_losses_ask_again(asked)
     assert ask()
 
 
+def test_families_of_different_losses_have_verdicts_of_their_own(asked):
+    how = {"families": ["hessian", "flatness"], "loss": "cross-entropy"}
+    for named, count in ((None, 1), ("half-mse", 3)):
+        flatlab.measure(perceptron(), X, LABELS, **how, relative_flatness_loss=named)
+        assert len(asked) == count
+
+
 def test_what_a_tracker_meets_does_not_stop_the_training_and_is_checked_once(asked):
     model = perceptron()
     tracker = flatlab.Tracker(model, X, LABELS, every=1, families="hessian", loss="cross-entropy")
