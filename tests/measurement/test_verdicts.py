@@ -169,7 +169,7 @@ def test_parts_that_are_unfrozen_other_samples_and_other_losses_ask_again(asked)
 
 
 def test_families_of_different_losses_have_verdicts_of_their_own(asked):
-    how = {"families": ["hessian", "flatness"], "loss": "cross-entropy"}
+    how = {"families": ["jacobian", "geometry"], "loss": "cross-entropy"}
     for named, count in ((None, 1), ("half-mse", 3)):
         flatlab.measure(perceptron(), X, LABELS, **how, relative_flatness_loss=named)
         assert len(asked) == count
