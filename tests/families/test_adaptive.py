@@ -124,7 +124,7 @@ def test_standard_errors_cover_samples_and_draws_that_all_samples_share():
     generator = np.random.default_rng(0)
     means, stated, of_draws = [], [], []
     for _ in range(4000):
-        table = generator.normal(0, 1, (8, 1)) + generator.normal(0, 2, (1, 12))
+        table = generator.normal(5, 1, (8, 1)) + generator.normal(0, 2, (1, 12))
         table = table + generator.normal(0, 3, (8, 12))
         found = _of_sharpness(torch.from_numpy(table))
         means.append(found["adaptive_sharpness"])

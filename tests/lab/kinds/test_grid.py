@@ -7,7 +7,7 @@ from flatlab.core.options import options_of
 from flatlab.data import load as data
 from flatlab.lab import plan
 from flatlab.lab.kinds._packs import VARYING, sections
-from flatlab.lab.kinds.grid import train_roots, train_settings
+from flatlab.lab.kinds.grid import measure_roots, train_roots, train_settings
 from tests.lab.kinds.experiments import changed, content_of, load, table_of, written
 
 FACTORS = {"lr": [0.05, 0.1], "batch_size": [8, 20, 32]}
@@ -296,3 +296,10 @@ def test_dense_checkpoints_beyond_the_budget_are_not_kept(grid_of, papers):
     assert "mlp-grid: 3.9 GB at the end of training, 23.4 GB of dense checkpoints" in text
     assert "deleted when measured" in text
     assert "mlp-grid" not in chosen.disk_use([])
+
+
+@pytest.mark.parametrize("loss", [None, "logistic"])
+def test_measuring_depends_on_the_losses_that_options_name(loss):
+    pack = next(iter(load("mlp-grid").packs.values()))
+    roots = measure_roots(pack, "geometry", {"geometry": {"relative_flatness_loss": loss}})
+    assert ("flatlab.losses.logistic" in roots) == (loss == "logistic")
