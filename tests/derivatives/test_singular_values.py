@@ -195,6 +195,13 @@ def test_ascent_finds_the_norm_of_a_linear_map(normal, seed):
     assert bool((slopes > 0.99 * norm).all())
 
 
+def test_the_point_after_the_last_step_counts(normal):
+    model, x = torch.nn.Linear(6, 3, bias=False).double(), normal(4, 6)
+    delta = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=x.dtype)
+    slopes = (model(delta).norm(dim=1) / delta.norm(dim=1)).detach().numpy()
+    assert secant_slopes(model, x, steps=0).numpy() == pytest.approx(slopes)
+
+
 def test_the_slope_of_a_secant_can_exceed_the_norm(normal):
     step, at_zero = Written(lambda net, x: (5 * (x - 1)).tanh()), torch.zeros(1, 1).double()
     found = largest_singular_values(Jacobian(step, at_zero))
