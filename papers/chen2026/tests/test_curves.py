@@ -27,14 +27,7 @@ def grids(changes=None):
     return [trends(grid, changes) for grid in GRIDS]
 
 
-@pytest.mark.every(8)
-@pytest.mark.parametrize(
-    ("figure", "key"),
-    [
-        case if place % 2 == 0 else pytest.param(*case, marks=pytest.mark.long)
-        for place, case in enumerate(OF_CURVES)
-    ],
-)
+@pytest.mark.parametrize(("figure", "key"), OF_CURVES)
 def test_a_claim_holds_fails_or_is_undecided_as_the_curves_say(figure, key):
     against, between = OF_CURVES[figure, key]
     cases = ({}, against) if between is None else ({}, against, between)
