@@ -171,3 +171,6 @@ def test_an_eigenvalue_needs_iterations_that_converged_wherever_it_is_read():
     assert not n.mean("mls").reason
     bare = n.with_table(lambda t: t.drop_vars("hessian_converged"))
     assert not bare.mean(name).reason
+    others = networks(seeds=7)
+    others.table["hessian_converged"][0], others.table["diverged"][0] = 0, True
+    assert not others.mean(name).reason
