@@ -46,6 +46,16 @@ def test_a_line_between_two_networks(name, mode):
         assert float(accuracy) == pytest.approx(float(right))
 
 
+def test_beyond_the_networks_variances_stay_at_zero():
+    (model, x, labels), (other, _, _) = small("vgg"), small("vgg", seed=1)
+    variances = [n for n in model.state_dict() if n.endswith("running_var")]
+    for name in variances:
+        other.state_dict()[name].copy_(3 * model.state_dict()[name])
+    line = flatlab.landscape(model, x, labels, along=[other], span=(-2, 1), points=4)
+    assert variances
+    assert np.isfinite(line.loss).all()
+
+
 def test_a_plane_has_its_three_networks_where_it_says():
     networks = [small("vgg", seed)[0] for seed in range(3)]
     _, x, labels = small("vgg")

@@ -230,6 +230,7 @@ def test_claims_that_are_read_in_several_ways_are_counted_and_shown_where_readin
         variant("c1-log", "not run"),
         claim("a_fig1/c2"),
         claim("a_fig1/c2-log", repeats="a_fig1/c2"),
+        claim("a_fig1/c2-loss", "not run", repeats="a_fig1/c2"),
         claim("a_fig1/c3-vit"),
     )
     board = Board([{**content, "readings": {"gap": {**reading, "source": "Sec. 1"}}}])
