@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import time
 
 import pytest
 
@@ -58,6 +59,7 @@ def measured(key):
 )
 def test_what_lies_in_the_data_folder_is_known_by_its_content(tmp_path, monkeypatch, file, planned):
     """Whatever dates and sizes are; of very many files by names, sizes and dates."""
+    monkeypatch.setattr(contents, "RECENT", -1)  # hashes are kept at once
     chosen, path = plan.Plan({"data_folder": str(tmp_path)}), tmp_path / file
     codes, other = [planned(chosen).code], chosen.preparing("digits").code
     path.parent.mkdir(parents=True)
@@ -65,6 +67,7 @@ def test_what_lies_in_the_data_folder_is_known_by_its_content(tmp_path, monkeypa
         path.write_bytes(content)
         os.utime(path, (0, 0))
         codes.append(planned(chosen).code)
+        time.sleep(0.02)  # the system's clock ticks
     monkeypatch.setattr(contents, "MANY", 0)
     codes.append(planned(chosen).code)
     os.utime(path, (0, 1))
