@@ -53,8 +53,8 @@ def content_within(folder: Path, names: Iterable[str]) -> str:
 
     Of more than `MANY` files it is one of their names, sizes and dates.
     """
-    inside = str(Path(glob.escape(str(folder)), "{}"))
-    paths = [Path(path) for name in names for path in sorted(glob.glob(inside.format(name)))]
+    inside = [os.path.join(glob.escape(str(folder)), name) for name in names]  # or elsewhere
+    paths = [Path(path) for pattern in inside for path in sorted(glob.glob(pattern))]
     files = [each for path in paths for each in (path, *sorted(path.rglob("[!.]*")))]
     if len(files) > MANY:
         found = [(each, each.stat()) for each in files if each.is_file()]

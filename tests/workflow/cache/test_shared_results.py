@@ -93,3 +93,9 @@ def test_files_made_without_the_workflow_are_the_same_and_are_adopted(fresh, com
     assert not [name for name in ours if "/models/" in name or "/data/" in name]
     assert ours == {name: theirs[name] for name in ours}
     assert {fresh.TABLE, f"{fresh.FIGURE}.pdf"} <= ours.keys()
+
+
+def test_what_lies_elsewhere_is_known_by_its_content_too(tmp_path):
+    there = tmp_path / "{images}"
+    there.write_bytes(b"one")
+    assert contents.content_within(tmp_path / "data", [str(there)])
