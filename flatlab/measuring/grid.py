@@ -121,19 +121,22 @@ class GridMeasurer:
         covered: dict[str, Findings] = {}
         loss = loss_of(self.settings["loss"])
         progress = Progress(len(states) * len(checkpoints), "networks", lambda: "")
-        for done, (run, number) in enumerate(np.ndindex(*size.values())):
-            if number == 0:  # of another run, nothing that a family remembers holds
-                options, initial = self.settings["options"], states[run].get(0)
-                how = {
-                    n: settings_of(n, options[n], loss, initial=initial, found=covered)
-                    for n in families
-                }
-            if (state := states[run].get(checkpoints[number])) is not None:
-                self.model.load_state_dict(state)
-                for name in families:
-                    found = self._measured(name, how[name], known)
-                    results[name] |= {(run, number, *place): each for place, each in found.items()}
-            progress.advance(lambda: done + 1)  # noqa: B023 - it is called before the next one
+        with preserving_state(self.model) as begin_anew:
+            for done, (run, number) in enumerate(np.ndindex(*size.values())):
+                if number == 0:  # of another run, nothing that a family remembers holds
+                    options, initial = self.settings["options"], states[run].get(0)
+                    how = {
+                        n: settings_of(n, options[n], loss, initial=initial, found=covered)
+                        for n in families
+                    }
+                if (state := states[run].get(checkpoints[number])) is not None:
+                    for name in families:
+                        begin_anew(state)
+                        found = self._measured(name, how[name], known)
+                        results[name] |= {
+                            (run, number, *place): each for place, each in found.items()
+                        }
+                progress.advance(lambda: done + 1)  # noqa: B023 - it is called before the next one
         progress.close(len(states) * len(checkpoints))
         parts = [self._dataset(name, found, size) for name, found in results.items()]
         # of a quantity of several families the first one counts
@@ -149,26 +152,25 @@ class GridMeasurer:
         """
         family = imported("metrics", name)
         results: dict[tuple[int, ...], Measured] = {}
-        with preserving_state(self.model):
-            if hasattr(family, "measure_splits"):
-                return {(): family.measure_splits(self.model, self.splits, how)}
-            norms: Norms = {}
-            for number, (key, chosen) in enumerate(self.settings["samples"].items()):
-                training = chosen["split"] == "train"
-                split = self.splits.train if training else self.splits.test
-                draw, wrong = (chosen["size"], chosen["seed"]), chosen["only"] == "misclassified"
-                subset = split.misclassified(self.model, *draw) if wrong else split.subset(*draw)
-                if not len(subset):
-                    continue
-                of_set = replace(
-                    how,
-                    norms=norms,
-                    memory=how.memory.setdefault(key, {}),
-                    split=SampleSet.of(split),
-                    held_out=SampleSet.of(self.splits.test) if training else None,
-                )
-                result = measure_family(name, self.model, SampleSet.of(subset), of_set, known)
-                results[(number,)] = without_samples(result, quantities_of(family))
+        if hasattr(family, "measure_splits"):
+            return {(): family.measure_splits(self.model, self.splits, how)}
+        norms: Norms = {}
+        for number, (key, chosen) in enumerate(self.settings["samples"].items()):
+            training = chosen["split"] == "train"
+            split = self.splits.train if training else self.splits.test
+            draw, wrong = (chosen["size"], chosen["seed"]), chosen["only"] == "misclassified"
+            subset = split.misclassified(self.model, *draw) if wrong else split.subset(*draw)
+            if not len(subset):
+                continue
+            of_set = replace(
+                how,
+                norms=norms,
+                memory=how.memory.setdefault(key, {}),
+                split=SampleSet.of(split),
+                held_out=SampleSet.of(self.splits.test) if training else None,
+            )
+            result = measure_family(name, self.model, SampleSet.of(subset), of_set, known)
+            results[(number,)] = without_samples(result, quantities_of(family))
         return results
 
     def _dataset(

@@ -8,7 +8,7 @@ import xarray as xr
 import flatlab
 from flatlab.data._tensors import Split, prepare
 from flatlab.families import geometry
-from flatlab.measuring.grid import measure_pack
+from flatlab.measuring.grid import GridMeasurer, measure_pack
 from tests.lab.train.packs import small
 from tests.measurement.comparing import ALL_COSTLY, close
 from tests.synthetic.packs import about, asked, networks, of_split, weights_of
@@ -70,6 +70,34 @@ def test_a_pack_has_the_numbers_of_each_of_its_networks(stripes):
             here = found.sel(samples=name)
             assert here.layer.values.tolist() == alone.layer.values.tolist()
             assert close(here, alone, rel=1e-12)
+
+
+class Restless(torch.nn.Module):
+    """Two pixels are tokens, of which one is padding; what it returns doubles with each call."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.scale = torch.nn.Embedding(2, 3, padding_idx=0).double(), 1.0
+
+    def forward(self, x):
+        self.scale *= 2
+        return self.scale * self.embedding((x.flatten(1)[:, 5:7] > 0.5).long()).sum(1)
+
+
+def test_what_a_network_of_a_pack_changes_in_itself_does_not_reach_the_next(stripes):
+    settings = asked("accuracy", NETWORK, options={"accuracy": {}})
+    splits = prepare(stripes, settings["data"], None, torch.float64)
+    states = {step: {"embedding.weight": torch.rand(2, 3).double()} for step in (0, 7)}
+    measurer = GridMeasurer(Restless(), splits, settings)
+    for _ in range(2):
+        found = measurer.on([states], ["accuracy"])
+        for step, state in states.items():
+            fresh = Restless()
+            fresh.load_state_dict(state)
+            outputs = splits.train.outputs(fresh)
+            assert outputs.std() > 0
+            loss = (outputs - splits.train.targets).square().sum(1).mean() / 2
+            assert found.train_loss.sel(checkpoint=step).item() == pytest.approx(loss.item())
 
 
 def test_misclassified_samples_are_those_of_each_network_at_each_checkpoint(stripes):

@@ -10,7 +10,7 @@ import cmath
 import random
 import sys
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import MethodType, SimpleNamespace
@@ -40,13 +40,16 @@ WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 @contextmanager
-def preserving_state(model: nn.Module, samples: Any = None) -> Iterator[None]:
+def preserving_state(
+    model: nn.Module, samples: Any = None
+) -> Iterator[Callable[[Mapping[str, Tensor]], None]]:
     """Leave the network, random streams and flags as they were, even after an error.
 
     samples: what they are drawn from, if it draws at random.
 
     Inside, gradients are on, autocast is off, float32 products have full precision, and cuDNN takes
-    algorithms that repeat bit for bit, chosen without a trial.
+    algorithms that repeat bit for bit, chosen without a trial. The function that it gives begins
+    anew with other weights, a state dictionary: all else is as it was.
     """
     _check_numbers(model)
     devices = {tensor.device.type for tensor in (*model.parameters(), *model.buffers())} | {"cpu"}
@@ -61,50 +64,62 @@ def preserving_state(model: nn.Module, samples: Any = None) -> Iterator[None]:
         cudnn = torch.backends.cudnn
         for name, value in (("deterministic", True), ("benchmark", False)):
             stack.enter_context(_set(cudnn, name, value))
-        stack.enter_context(_as_it_was(model, samples))
-        stack.enter_context(_plain_derivatives(model))
-        yield
+        undo = stack.enter_context(_as_it_was(model, samples))
+        stack.enter_context(_computed_once())
+        _differentiate_plainly(model)
+
+        def begin_anew(weights: Mapping[str, Tensor]) -> None:
+            undo()
+            model.load_state_dict(weights)
+            _differentiate_plainly(model)
+
+        yield begin_anew
 
 
 @contextmanager
-def _as_it_was(*roots: Any) -> Iterator[None]:
-    """Afterwards set all that modules hold, and random streams, to what they are now.
+def _as_it_was(*roots: Any) -> Iterator[Callable[[], None]]:
+    """Afterwards, and when asked to, set all that modules hold, and random streams, to what is now.
 
     Tensors get their numbers, flags and gradients, containers their items, and modules, which are
     containers of attributes, all of these.
     """
-    undo: list[Callable[[], object]] = []
+    steps: list[Callable[[], object]] = []
     seen: dict[int, Any] = {}
-    todo: list[Any] = [*roots, random._inst, np.random.mtrand._rand]
+    todo: list[Any] = [*roots, torch.default_generator, random._inst, np.random.mtrand._rand]
     while todo:
         thing = todo.pop()
         if type(thing) in UNCHANGING or id(thing) in seen:
             continue
         seen[id(thing)] = thing  # so that no other gets its identity
         if isinstance(thing, dict | list | set | deque):
-            undo.append(partial(_refill, thing, thing.copy()) if thing else thing.clear)
+            steps.append(partial(_refill, thing, thing.copy()) if thing else thing.clear)
             todo += thing.values() if isinstance(thing, dict) else thing
         elif isinstance(thing, tuple):
             todo += thing
         elif isinstance(thing, nn.Module):
             todo.append(vars(thing))
         elif isinstance(thing, Tensor):
-            undo.append(_of_tensor(thing))
+            steps.append(_of_tensor(thing))
         elif isinstance(thing, GENERATORS):
-            undo.append(_of_generator(thing))
+            steps.append(_of_generator(thing))
         elif isinstance(thing, DRAWING):
             todo += [each for each in vars(thing).values() if isinstance(each, DRAWING)]
+
+    @torch.no_grad()
+    def undo() -> None:
+        for step in steps:
+            step()
+
     try:
-        yield
+        yield undo
     finally:
-        with torch.no_grad():
-            for each in undo:
-                each()
+        undo()
 
 
 def _of_tensor(tensor: Tensor) -> Callable[[], None]:
     before, leaf = tensor.detach().clone(), tensor.is_leaf
     required, gradient = tensor.requires_grad, tensor.grad if leaf else None
+    hooks = tensor._backward_hooks
 
     def undo() -> None:
         if tensor.shape != before.shape or tensor.dtype != before.dtype:
@@ -115,6 +130,8 @@ def _of_tensor(tensor: Tensor) -> Callable[[], None]:
             tensor.requires_grad_(required)
         if leaf and tensor.grad is not gradient:
             tensor.grad = gradient
+        if tensor._backward_hooks is not hooks:
+            tensor._backward_hooks = hooks
 
     return undo
 
@@ -154,11 +171,8 @@ def _set(holder: Any, name: str, value: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _plain_derivatives(model: nn.Module) -> Iterator[None]:
-    """Autograd's derivatives are those of the function that the network computes.
-
-    What is changed of modules, `_as_it_was` undoes.
-    """
+def _computed_once() -> Iterator[None]:
+    """Nothing is computed again, compiled, in mixed precision, or seen by hooks of all modules."""
     with ExitStack() as stack:
         twice: Any = torch.utils.checkpoint
         for name in [*vars(twice)]:
@@ -175,20 +189,28 @@ def _plain_derivatives(model: nn.Module) -> Iterator[None]:
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         for name in ("_global_backward_hooks", "_global_backward_pre_hooks"):
             stack.enter_context(_set(of_all_modules, name, OrderedDict()))
-        for parameter in model.parameters():
-            stack.enter_context(_set(parameter, "_backward_hooks", None))
-            parameter.grad = None
-        modules: list[Any] = [*model.modules()]
-        for module in modules:
-            for name in HOOKS:
-                setattr(module, name, OrderedDict())
-            if isinstance(module, EMBEDDINGS):
-                module.sparse = module.scale_grad_by_freq = False
-            padded: Any = module  # on which anything may be set
-            if type(module) is nn.Embedding and padded.padding_idx is not None:
-                padded.held = padded.padding_idx, padded.weight[padded.padding_idx].detach().clone()
-                padded.padding_idx, padded.forward = None, MethodType(_with_row_held, padded)
         yield
+
+
+def _differentiate_plainly(model: nn.Module) -> None:
+    """Let autograd's derivatives be those of the function that the network computes.
+
+    What is changed, `_as_it_was` undoes.
+    """
+    for parameter in model.parameters():
+        parameter.grad = None
+        if parameter._backward_hooks:
+            parameter._backward_hooks = None
+    modules: list[Any] = [*model.modules()]  # on which anything may be set
+    for module in modules:
+        for name in HOOKS:
+            if getattr(module, name):
+                setattr(module, name, OrderedDict())
+        if isinstance(module, EMBEDDINGS):
+            module.sparse = module.scale_grad_by_freq = False
+        if type(module) is nn.Embedding and module.padding_idx is not None:
+            module.held = module.padding_idx, module.weight[module.padding_idx].detach().clone()
+            module.padding_idx, module.forward = None, MethodType(_with_row_held, module)
 
 
 def _nothing(*arguments: Any, **named: Any) -> Iterator[None]:
