@@ -1,119 +1,135 @@
-"""The steps of small convolutional networks on a CPU, against those of an earlier commit.
+"""Measuring and training steps on a CPU, against those of an earlier commit: what became slower.
 
 Both versions run in processes of their own, with one thread, on the same data from the same seeds.
-They are timed alternately, a few steps at a time, by CPU time, so that neither a machine whose
-speed drifts nor other processes on it favour one of them.
+They are timed alternately, by processor time, so that neither a machine whose speed drifts nor
+other processes on it favour one of them. What the checks of a call cost is in its time.
 """
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.engine import default_mode
+import numpy as np
+
+from benchmarks.engine import NETWORKS, RELU, TRAINING, default_mode
 from benchmarks.timing import report
 
-COMMIT = "5767660"
-REPEATS = 25
-RUNS = 5
-STEPS = 20
-"""Steps in a timing, of all networks of a pack together."""
+COMMIT = "b2dd2a3e"
+PAIRS, SECONDS = 10, 0.6
+"""Of timings, and about how long each takes: two cores that share a cache differ by a few percent,
+for seconds at a time."""
+SLOWER = 1.03
+"""What the lower end of an interval must not exceed."""
 
 HERE = Path(__file__).parents[1]
+IMAGE = (3, 32, 32)
+PERCEPTRON = {"name": "mlp", "options": {**RELU, "width": 256}}
+SMALL = {"name": "mlp", "options": {**RELU, "width": 64}, "initialization": "framework"}
+SAMPLES = {"size": 100, "seed": 0, "only": "all"}
 
 
-@dataclass(frozen=True)
-class Kind:
-    """An architecture on random images.
-
-    before: its name at the commit.  mode: its default mode there.  name, options: those of today.
-    """
-
-    before: str
-    mode: str
-    name: str
-    options: dict[str, Any]
-    shape: tuple[int, ...]
-    outputs: int
-    batch: int
+def call(network: dict[str, Any], shape: tuple[int, ...], samples: int, **how: Any) -> Any:
+    given = {"network": {**network, "initialization": "framework"}, "shape": shape}
+    return {"what": "call", **given, "outputs": 10, "samples": samples, **how}
 
 
-RELU = {"activation": "relu"}
-NARROW = (16, "pool", 16, "pool", 32, "pool", 64, "pool", 64, "pool")
-VGG = {**RELU, "widths": NARROW, "hidden": [128], "padding": 2}
-RESNET = {**RELU, "widths": [8, 16, 32]}
-KINDS = {
-    "lenet5": Kind("lenet5", "graphs", "lenet5", RELU, (3, 32, 32), 2, 20),
-    "vgg, narrow": Kind("vgg-narrow", "graphs", "vgg", VGG, (3, 32, 32), 2, 20),
-    "resnet, narrow": Kind("resnet-small", "batched", "resnet", RESNET, (3, 16, 16), 10, 32),
-}
-
-TRAINING = {
-    **{"lr": 0.01, "schedule": "constant", "milestones": [], "decay": 0.1, "warmup": 0.0},
-    **{"loss": "half-mse", "label_smoothing": 0.0, "minibatches": "reshuffled"},
-    **{"optimizer": "sgd", "momentum": 0.0, "weight_decay": 0.0, "precision": "float32"},
-    **{"iterations": 10**9, "epochs": None, "stop": None},
-}
-
-
-def pack(kind: Kind, mode: str, runs: int, earlier: bool) -> dict[str, Any]:
-    """A pack as `benchmarks.steps` reads it."""
-    network = {"name": kind.name, "options": kind.options}
-    if earlier:
-        network = {"name": kind.before, **RELU}
-    return {
-        "shape": kind.shape,
-        "outputs": kind.outputs,
-        "settings": {
-            "data": {"set": "random", "classes": "all", "scaling": "none", "augmentation": "none"},
-            "network": {**network, "initialization": "framework"},
-            "training": {**TRAINING, "batch_size": kind.batch, "mode": mode},
-            "checkpoints": "none",
-            "curves": "none",
-            "seeds": [*range(runs)],
-            "runs": [f"s{seed}" for seed in range(runs)],
-        },
+def steps(name: str, shape: tuple[int, ...], outputs: int, batch: int, runs: int) -> Any:
+    plain = {"schedule": "constant", "milestones": [], "decay": 0.1, "warmup": 0.0}
+    plain |= {"loss": "half-mse", "label_smoothing": 0.0, "minibatches": "reshuffled"}
+    plain |= {"optimizer": "sgd", "momentum": 0.0, "weight_decay": 0.0, "precision": "float32"}
+    plain |= {**TRAINING, "epochs": None, "stop": None, "batch_size": batch}
+    settings = {
+        "data": {"set": "random", "classes": "all", "scaling": "none", "augmentation": "none"},
+        "network": {**NETWORKS[name], "initialization": "framework"},
+        "training": {**plain, "mode": default_mode(NETWORKS[name])},
+        **{"checkpoints": "none", "curves": "none"},
+        **{"seeds": [*range(runs)], "runs": [f"s{seed}" for seed in range(runs)]},
     }
+    return {"what": "steps", "settings": settings, "shape": shape, "outputs": outputs}
+
+
+def pack(families: str) -> Any:
+    """Ten checkpoints of a 64-wide perceptron."""
+    settings = {
+        **{"family": families, "data": {"classes": "all", "scaling": "unit"}, "network": SMALL},
+        **{"outputs": None, "setting": "", "hyperparameters": {}, "seeds": [0]},
+        **{"precision": "float64", "loss": {"loss": "half-mse"}},
+        "samples": {"train": {"split": "train", **SAMPLES}},
+        "options": {name: {} for name in families.split("+")},
+    }
+    return {"what": "pack", "settings": settings, "outputs": 10, "checkpoints": 10}
+
+
+CROSS_ENTROPY = {"loss": "cross-entropy"}
+CASES = {
+    **{
+        f"{family} of {name}": call(network, shape, samples, families=[family], **loss)
+        for name, network, shape, samples in (
+            ("an MLP", PERCEPTRON, (784,), 100),
+            ("LeNet-5", NETWORKS["lenet5"], IMAGE, 100),
+            ("a ResNet", NETWORKS["resnet, narrow"], (3, 16, 16), 30),
+        )
+        for family, loss in (
+            ("geometry", {"accuracy": "exact"}),
+            ("jacobian", {"accuracy": "exact"}),
+            ("hessian", CROSS_ENTROPY),
+            ("flatness", {**CROSS_ENTROPY, "flatness": ["exact"]}),
+        )
+    },
+    "geometry of VGG-11": call(NETWORKS["vgg"], IMAGE, 10, families=["geometry"], costly=()),
+    "sharpness of an MLP": call(PERCEPTRON, (784,), 100, families=["sharpness"], **CROSS_ENTROPY),
+    "a pack of MLPs, accuracy": pack("accuracy"),
+    "a pack of MLPs, accuracy+geometry": pack("accuracy+geometry"),
+    **{
+        f"steps of {networks} x {name}": steps(name, *data, networks)
+        for name, *data in (
+            ("mlp", (784,), 10, 20),
+            ("lenet5", IMAGE, 2, 20),
+            ("vgg, narrow", IMAGE, 2, 20),
+            ("resnet, narrow", (3, 16, 16), 10, 32),
+        )
+        for networks in (1, 5)
+    },
+}
 
 
 class Version:
-    """A process that takes steps with the code in a folder."""
+    """A process that works with the code in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        given = {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, str(HERE / "benchmarks/steps.py")]
+        given = {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
         self.process: subprocess.Popen[str] = subprocess.Popen(
-            command,
+            [sys.executable, str(HERE / "benchmarks/since_work.py")],
             cwd=folder,
             env={**os.environ, **given},
             text=True,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         )
 
-    def ask(self, message: dict[str, Any]) -> float:
+    def ask(self, name: str, **message: Any) -> float:
         assert self.process.stdin
         assert self.process.stdout
-        self.process.stdin.write(json.dumps(message) + "\n")
+        self.process.stdin.write(json.dumps({"case": name, **message}) + "\n")
         self.process.stdin.flush()
         return float(self.process.stdout.readline())
 
 
 @contextmanager
 def versions() -> Iterator[tuple[Version, Version]]:
-    """The earlier and the present one."""
+    """The present and the earlier one."""
     git = ["git", "-C", str(HERE), "worktree"]
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made) / "earlier"
         subprocess.run([*git, "add", "--quiet", "--detach", str(folder), COMMIT], check=True)
-        both = Version(folder), Version(HERE)
+        both = Version(HERE), Version(folder)
         try:
             yield both
         finally:
@@ -122,34 +138,28 @@ def versions() -> Iterator[tuple[Version, Version]]:
             subprocess.run([*git, "remove", "--force", str(folder)], check=True)
 
 
-def compare(sides: Sequence[tuple[Version, str]], runs: int) -> tuple[float, list[float]]:
-    """Seconds of a step and network of the last side, and how many times longer the others take.
-
-    sides: versions and the packs that they step.
-    """
-    count = max(1, STEPS // runs)
-    times = [
-        [version.ask({"pack": pack, "steps": count}) / runs for version, pack in sides]
-        for _ in range(REPEATS + 1)
-    ][1:]  # the first warms up
-    ratios = [[each / row[-1] for each in row[:-1]] for row in times]
-    ours = statistics.median(row[-1] for row in times)
-    return ours, [statistics.median(column) for column in zip(*ratios, strict=True)]
-
-
 def since() -> None:
-    """Small networks, alone and in packs, in their default mode: against the commit's modes."""
-    with versions() as (earlier, now):
-        for name, kind in KINDS.items():
-            today = default_mode({"name": kind.name, "options": kind.options})
-            for runs, networks in ((1, "1 network"), (RUNS, f"{RUNS} networks")):
-                before = ["graphs", "batched"] if runs > 1 else [kind.mode]
-                packs = [(earlier, mode) for mode in before] + [(now, today)]
-                sides = [(side, f"{name}, {runs}, {mode}") for side, mode in packs]
-                for (side, mode), (_, key) in zip(packs, sides, strict=True):
-                    side.ask({"pack": key, **pack(kind, mode, runs, side is earlier)})
-                ours, gains = compare(sides, runs)
-                for mode, gain in zip(before, gains, strict=True):
-                    default = " (its default)" * (mode == kind.mode)
-                    what = f"{name}, {networks}, {today}"
-                    report(what, ours, gain * ours, f"{COMMIT}, {mode}{default}", "/step")
+    """Each case: the median time, and the mean ratio to the commit's with its 95 % interval."""
+    slower = []
+    with versions() as (now, earlier):
+        for name, case in CASES.items():
+            for version in (now, earlier):
+                version.ask(name, **case)
+                first = version.ask(name, times=1)
+            times = max(1, round(SECONDS / first))
+            pairs = []
+            for number in range(PAIRS):
+                order = (now, earlier)[:: 1 if number % 2 else -1]
+                of = {version: version.ask(name, times=times) for version in order}
+                pairs.append((of[now], of[earlier]))
+            ratios = np.log([b / a for a, b in pairs])
+            half = 2.26 * ratios.std(ddof=1) / PAIRS**0.5
+            low, high = np.exp(ratios.mean() + np.array([-half, half]))
+            report(
+                name,
+                float(np.median([a for a, _ in pairs])),
+                float(np.median([a for a, _ in pairs]) * np.exp(ratios.mean())),
+                f"{COMMIT} [{low:.2f}, {high:.2f}]",
+            )
+            slower += [name] * bool(1 / high > SLOWER)
+    print(f"slower than {COMMIT}: {', '.join(slower) or 'nothing'}")
