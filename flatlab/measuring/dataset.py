@@ -1,7 +1,6 @@
 """What families have measured on many networks, as one dataset: all labels, NaN elsewhere."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,13 +58,6 @@ class Row(NamedTuple):
             "outcomes": outcomes,
         }
         return cls({name: dataset[name].values for name in measured}, about)
-
-
-def without_samples(measured: Any, quantities: Mapping[str, Any]) -> Any:
-    """A family's results but for quantities with a value for each sample, which many have not."""
-    of_samples = {name for name, quantity in quantities.items() if "sample" in quantity.dims}
-    kept = {n: v for n, v in measured.values.items() if n in quantities and n not in of_samples}
-    return replace(measured, values=kept)
 
 
 def stacked(

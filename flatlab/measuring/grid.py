@@ -1,6 +1,6 @@
 """The metric file of one pack: families of quantities on every checkpoint of every run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.derivatives.jacobians.norms import Norms
 from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.losses._base import loss_of
-from flatlab.measuring.dataset import stacked, without_samples
+from flatlab.measuring.dataset import stacked
 from flatlab.measuring.preflight import Known, measure_family, notes_of_many
 from flatlab.measuring.quantity import (
     Measured,
@@ -115,6 +115,7 @@ class GridMeasurer:
         checkpoints = sorted(steps)[-1:] if last else sorted(steps)
         size = {"run": len(states), "checkpoint": len(checkpoints)}
         results: dict[str, dict[tuple[int, ...], Measured]] = {name: {} for name in families}
+        modules = {name: imported("metrics", name) for name in families}
         # An architecture, and its derivatives, are checked once: other weights and sample sets go
         # through the same operations.
         known: Known = {}
@@ -132,10 +133,13 @@ class GridMeasurer:
                 if (state := states[run].get(checkpoints[number])) is not None:
                     for name in families:
                         begin_anew(state)
-                        found = self._measured(name, how[name], known)
-                        results[name] |= {
-                            (run, number, *place): each for place, each in found.items()
-                        }
+                        if of_splits := getattr(modules[name], "measure_splits", None):
+                            found = of_splits(self.model, self.splits, how[name])
+                            results[name][run, number] = found
+                            continue
+                        for place, samples, of_set in self._sample_sets(how[name]):
+                            found = measure_family(name, self.model, samples, of_set, known)
+                            results[name][run, number, place] = found
                 progress.advance(lambda: done + 1)  # noqa: B023 - it is called before the next one
         progress.close(len(states) * len(checkpoints))
         parts = [self._dataset(name, found, size) for name, found in results.items()]
@@ -143,42 +147,34 @@ class GridMeasurer:
         merged = xr.merge(parts, join="exact", compat="override", combine_attrs="no_conflicts")
         return merged.assign_coords(checkpoint=checkpoints)
 
-    def _measured(self, name: str, how: Settings, known: Known) -> dict[tuple[int, ...], Measured]:
-        """A family on the network as it is: at (), or at the number of each sample set.
+    def _sample_sets(self, how: Settings) -> Iterator[tuple[int, SampleSet, Settings]]:
+        """The place, samples and settings of each; not those without samples.
 
-        known: of derivatives, by earlier checks.
-
-        A set without samples, where a network gets nothing wrong, has no result.
+        There are none where a network gets nothing wrong.
         """
-        family = imported("metrics", name)
-        results: dict[tuple[int, ...], Measured] = {}
-        if hasattr(family, "measure_splits"):
-            return {(): family.measure_splits(self.model, self.splits, how)}
         norms: Norms = {}
         for number, (key, chosen) in enumerate(self.settings["samples"].items()):
             training = chosen["split"] == "train"
             split = self.splits.train if training else self.splits.test
             draw, wrong = (chosen["size"], chosen["seed"]), chosen["only"] == "misclassified"
             subset = split.misclassified(self.model, *draw) if wrong else split.subset(*draw)
-            if not len(subset):
-                continue
-            of_set = replace(
-                how,
-                norms=norms,
-                memory=how.memory.setdefault(key, {}),
-                split=SampleSet.of(split),
-                held_out=SampleSet.of(self.splits.test) if training else None,
-            )
-            result = measure_family(name, self.model, SampleSet.of(subset), of_set, known)
-            results[(number,)] = without_samples(result, quantities_of(family))
-        return results
+            if len(subset):
+                of_set = replace(
+                    how,
+                    norms=norms,
+                    memory=how.memory.setdefault(key, {}),
+                    split=SampleSet.of(split),
+                    held_out=SampleSet.of(self.splits.test) if training else None,
+                )
+                yield number, SampleSet.of(subset), of_set
 
     def _dataset(
         self, name: str, found: Mapping[tuple[int, ...], Measured], size: Mapping[str, int]
     ) -> xr.Dataset:
         """A family on all networks."""
-        family = imported("metrics", name)
-        quantities, coordinates = quantities_of(family), {}
+        family, coordinates = imported("metrics", name), {}
+        every = quantities_of(family).items()
+        quantities = {name: q for name, q in every if "sample" not in q.dims}  # too many values
         if not hasattr(family, "measure_splits"):
             size = {**size, "samples": len(self.settings["samples"])}
             coordinates["samples"] = as_strings([*self.settings["samples"]])

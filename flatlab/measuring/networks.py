@@ -26,7 +26,7 @@ from flatlab.data._tensors import Split, prepare
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.derivatives.per_sample.memory import BUDGET
 from flatlab.losses._base import loss_of
-from flatlab.measuring.dataset import Row, stacked, without_samples
+from flatlab.measuring.dataset import Row, stacked
 from flatlab.measuring.preflight import measure_family
 from flatlab.measuring.quantity import Measured, Quantity, SampleSet, quantities_of, settings_of
 from flatlab.networks import _timm
@@ -124,19 +124,20 @@ def measure_networks(
 def _of_family(
     name: str, network: LoadedNetwork, settings: Mapping[str, Any], device: str
 ) -> Measured:
-    """The quantities of a family that have no dimension `sample`."""
-    options, family = settings["families"][name], imported("metrics", name)
+    """The quantities of a family."""
+    options = settings["families"][name]
     if not measures_samples(name):
         how = settings_of(name, options, loss_of({"loss": TRAINED_BY}))
-        result: Measured = family.measure_splits(network.model, network.splits, how)
+        result: Measured = imported("metrics", name).measure_splits(
+            network.model, network.splits, how
+        )
         return result
     labels = None if network.labels is None else network.labels.to(device)
     samples = SampleSet(network.inputs.to(device), None, labels)
     loss = loss_of({"loss": SHARPNESS_OF})
     how = settings_of(name, options, loss, seed=settings["seed"], budget=BUDGET)
     with preserving_state(network.model):
-        result = measure_family(name, network.model, samples, how)
-    return without_samples(result, quantities_of(family))
+        return measure_family(name, network.model, samples, how)
 
 
 def _of_grid(

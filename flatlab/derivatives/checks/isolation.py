@@ -208,9 +208,10 @@ def _differentiate_plainly(model: nn.Module) -> None:
                 setattr(module, name, OrderedDict())
         if isinstance(module, EMBEDDINGS):
             module.sparse = module.scale_grad_by_freq = False
-        if type(module) is nn.Embedding and module.padding_idx is not None:
-            module.held = module.padding_idx, module.weight[module.padding_idx].detach().clone()
-            module.padding_idx, module.forward = None, MethodType(_with_row_held, module)
+        padded: Any = module
+        if type(module) is nn.Embedding and padded.padding_idx is not None:
+            padded.held = padded.padding_idx, padded.weight[padded.padding_idx].detach().clone()
+            padded.padding_idx, padded.forward = None, MethodType(_with_row_held, padded)
 
 
 def _nothing(*arguments: Any, **named: Any) -> Iterator[None]:

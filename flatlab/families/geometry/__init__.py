@@ -315,7 +315,8 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     if several := [name for name, is_so in zip(findings.layers, shared, strict=True) if is_so]:
         told = f"{', '.join(several)} see several positions"
         notes["bounds"] = f"proxies, which may be exceeded: {told}"
-    values = _chosen(values, options.quantities)
+    if options.quantities != "all":
+        values = _chosen(values, options.quantities)
     values["finite"] = torch.tensor(float(finite), dtype=torch.float64)
     notes |= {
         "singular_values": options.singular_values,
@@ -356,10 +357,8 @@ def _per_token(values: dict[str, Tensor], samples: SampleSet, tokens: float) -> 
     return {new: values[old] / tokens for old, new in pairs.items() if old in values}
 
 
-def _chosen(values: dict[str, Tensor], quantities: str | Sequence[str]) -> dict[str, Tensor]:
+def _chosen(values: dict[str, Tensor], quantities: Sequence[str]) -> dict[str, Tensor]:
     """The quantities that are asked for, with what belongs to them, and counts."""
-    if quantities == "all":
-        return values
     for name in quantities:
         if name not in {**QUANTITIES, **ERRORS}:
             raise MeasureError(f"quantities: unknown {name!r}; {closest(name, QUANTITIES)}")
