@@ -20,7 +20,6 @@ from torch import nn
 import flatlab
 from benchmarks import baselines
 from benchmarks.adaptive import adaptive
-from benchmarks.checks import checks
 from benchmarks.eigenvalues import eigenvalues
 from benchmarks.flatness import flatness
 from benchmarks.large import large
@@ -28,7 +27,7 @@ from benchmarks.representations import representations
 from benchmarks.sharpness import sharpness
 from benchmarks.since import since
 from benchmarks.spectrum import spectrum
-from benchmarks.timing import paired, report
+from benchmarks.timing import paired, report, summary
 from benchmarks.training import training
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.derivatives.per_sample.engine import derivatives
@@ -108,7 +107,7 @@ def compare(
 
 
 def main() -> None:
-    parts = {"training": training, "since": since, "measuring": measuring, "checks": checks}
+    parts = {"training": training, "since": since, "measuring": measuring}
     parts |= {"eigenvalues": eigenvalues, "adaptive": adaptive, "flatness": flatness}
     parts |= {"sharpness": sharpness, "representations": representations, "large": large}
     parts["spectrum"] = spectrum
@@ -121,6 +120,7 @@ def main() -> None:
     print(f"{'':34}{'ours':>10}     {'gain':>12}  over")
     for name in chosen or parts:
         parts[name]()
+    summary()
 
 
 if __name__ == "__main__":
