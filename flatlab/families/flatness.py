@@ -143,7 +143,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
         why = "is called as a module and sees one vector per sample; flatness=[traces] needs none"
         raise MeasureError(f"relative flatness needs a linear layer that {why}")
     with torch.no_grad():
-        features = inputs_of_layers(model, samples.inputs, chosen, BATCH)
+        features, finite = inputs_of_layers(model, samples.inputs, chosen, BATCH)
     scales = {name: _deviation(of_layer) for name, of_layer in features.items()}
     of_layers: dict[str, Mapping[str, Any]] = {
         "features": {name: of_layer.shape[1] for name, of_layer in features.items()},
@@ -168,7 +168,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
         for end, part in zip(("", "_error"), traced.estimates(), strict=True):
             values |= {f"hessian_trace{end}": part[0], f"hessian_trace_per_layer{end}": part[1:]}
         notes |= {"hessian_probes": len(traced.draws), "hessian_traces_by": traced.way}
-    return Measured(values, {"layer": findings.layers}, notes)
+    return Measured(values, {"layer": findings.layers}, notes, finite)
 
 
 def _chosen(

@@ -130,7 +130,7 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     if samples.padded:
         notes["jacobian_left_out"] = "feature_norm: inputs of layers are those of padding, too"
     else:
-        features = inputs_of_layers(model, samples.inputs, names, BATCH)
+        features, _ = inputs_of_layers(model, samples.inputs, names, BATCH)
         largest = [spectral_norm(features[name]) for name in names]
         values["feature_norm"] = torch.tensor(largest, dtype=torch.float64)
     if norms.residual is not None:

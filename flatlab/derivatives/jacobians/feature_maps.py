@@ -17,6 +17,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from flatlab.core.errors import is_out_of_memory
+from flatlab.derivatives.checks.isolation import is_finite
 from flatlab.derivatives.per_sample.hooks import differentiable, recorded, rows_of_jacobian
 from flatlab.derivatives.per_sample.probe import leads_to, run
 
@@ -40,18 +41,21 @@ def inputs_read(modules: Mapping[str, nn.Module]) -> Iterator[dict[str, list[Ten
 
 def inputs_of_layers(
     model: nn.Module, inputs: Tensor, names: Iterable[str], size: int
-) -> dict[str, Tensor]:
-    """The input of each of these layers, (samples, numbers); those of several uses side by side.
+) -> tuple[dict[str, Tensor], bool]:
+    """The input of each of these layers, (samples, numbers), and whether the outputs are finite.
 
     size: samples at a time.
+
+    Inputs of several uses of a layer are side by side.
     """
-    modules, parts = {name: model.get_submodule(name) for name in names}, []
+    modules, parts, finite = {name: model.get_submodule(name) for name in names}, [], True
     for chunk in inputs.split(size):
         with inputs_read(modules) as read:
-            run(model, chunk)
+            finite = is_finite(run(model, chunk)) and finite
         rows = ([x.detach().reshape(len(chunk), -1) for x in uses] for uses in read.values())
         parts.append([torch.cat(of_uses, 1) for of_uses in rows])
-    return dict(zip(modules, map(torch.cat, zip(*parts, strict=True)), strict=True))
+    whole = map(torch.cat, zip(*parts, strict=True))
+    return dict(zip(modules, whole, strict=True)), finite
 
 
 class FeatureMaps:
