@@ -1,4 +1,4 @@
-"""A project folder without results, and commands that succeed or are refused."""
+"""A project folder without results, and commands that succeed."""
 
 import shutil
 from pathlib import Path
@@ -40,25 +40,9 @@ def small_zoo(papers):
 def printed(capsys):
     """Run a command that succeeds; returns what it prints."""
 
-    def run(*arguments, status=0):
+    def run(*arguments):
         capsys.readouterr()
-        assert main([*map(str, arguments)]) == status
+        assert main([*map(str, arguments)]) == 0
         return capsys.readouterr().out
-
-    return run
-
-
-@pytest.fixture
-def refusal(capsys):
-    """Run a command that is refused; returns the one sentence that says why."""
-
-    def run(*arguments, lines=1):
-        capsys.readouterr()
-        assert main([*map(str, arguments)]) == 1
-        out, err = capsys.readouterr()
-        assert out == ""
-        assert err.startswith("flatlab: ")
-        assert len(err.strip().splitlines()) == lines
-        return err.removeprefix("flatlab: ").strip()
 
     return run

@@ -170,28 +170,3 @@ def test_of_measured_packs_nothing_is_left_whatever_they_lack(project):
     counted = {each.kind: (each.jobs, each.done) for each in found}
     done = {"train": 0, "accuracy": 2, "geometry": 2, "representations": 1}
     assert counted == {kind: (0, count) for kind, count in done.items()}
-
-
-@pytest.mark.more
-def test_figures_papers_and_experiments_are_estimated_by_name(chosen, printed, refusal):
-    """What nobody has timed is said."""
-    jobs = len(list(forecast.jobs_of(chosen, "demo")))
-    configured = printed("estimate")
-    assert f"{jobs} jobs: 0.00 hours one after the other, {jobs} of unknown length" in configured
-    assert "Approximate size of the weights of each grid:" in configured
-    assert "vgg-grid:" in configured
-    assert "smoothing-grid:" not in configured
-    [of_grid, of_figure] = (
-        printed("estimate", name) for name in ("smoothing-grid", "macdonald2023_fig28")
-    )
-    assert of_grid == of_figure
-    assert "smoothing-grid:" in of_grid
-    assert "vgg-grid:" not in of_grid
-    for names, grids in (
-        (["petzka2021", "smoothing-grid"], ["minima-grid", "smoothing-grid"]),
-        (["all"], ["minima-grid", "smoothing-grid", "vgg-grid", "released-grid"]),
-    ):
-        text = printed("estimate", *names)
-        known = ("minima-grid", "smoothing-grid", "vgg-grid", "released-grid")
-        assert [grid for grid in known if f"{grid}:" in text] == grids
-    assert "did you mean 'petzka2021'" in refusal("estimate", "petzka2012")

@@ -156,53 +156,6 @@ def test_networks_without_a_partner_are_counted_and_few_have_no_interval(table):
     assert set(estimate.alternatives) == {"within settings", "adjusted for the training loss"}
 
 
-@pytest.mark.more
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (lambda f: f.drop(index=3), "changed.csv has no row for checkpoints/lr0.1-b10-s3.pt"),
-        (lambda f: pd.concat([f, f.tail(1)]), "has 2 rows for checkpoints/lr0.3-b40-s4.pt"),
-        (lambda f: f.rename(columns={"file": "name"}), "has no column 'file'"),
-        (lambda f: f.rename(columns={"lr": "steps"}), "a table has its own 'steps'"),
-        (lambda f: f.assign(lr=[None, *f["lr"][1:]]), "lr of lr0.1-b10-s0.pt is missing"),
-        (lambda f: f.assign(test_error="low"), "test_error of lr0.1-b10-s0.pt is 'low'"),
-        (lambda f: f.drop(columns="width"), "--model mine:build needs width"),
-        (lambda f: f.assign(width=32), "lr0.1-b10-s0.pt does not fit mine:build"),
-    ],
-)
-def test_a_wrong_table_of_runs_is_told_in_a_sentence(here, refusal, change, sentence):
-    change(pd.read_csv("runs.csv")).to_csv("changed.csv", index=False)
-    command = "table checkpoints/*.pt --model mine:build --data data.npz --runs changed.csv"
-    assert sentence in refusal(*command.split(), "--out", "wrong.zarr.zip")
-    assert not Path("wrong.zarr.zip").exists()
-
-
-TABLE = "table checkpoints/*.pt --model mine:build"
-
-
-@pytest.mark.first(3)
-@pytest.mark.parametrize(
-    ("command", "sentence"),
-    [
-        (f"{TABLE.replace('checkpoints', 'none')} --data data.npz", "no file matches none/"),
-        (f"{TABLE} --data data.npz --out a.csv", "a table is a .zarr.zip file"),
-        (f"{TABLE} --data runs.csv2", "known data:"),
-        ("table checkpoints/*.pt --model mine --data data.npz", "written module:function"),
-        ("correlate table.zarr.zip test_eror", "did you mean 'test_error'?"),
-        ("correlate table.zarr.zip test_error --within rl", "no hyper-parameter 'rl'"),
-        ("plot table.zarr.zip pairs sharpness", "is written X:Y"),
-        ("plot table.zarr.zip pairs sharpnes:mls", "did you mean 'sharpness'?"),
-        ("plot table.zarr.zip sweep mls --along lrs", "no hyper-parameter 'lrs'"),
-        ("plot table.zarr.zip", "files and then what to draw"),
-        ("plot small-steps.zarr.zip layers mls", "no 'mls' to draw"),
-        ("plot small-steps.zarr.zip matrix mls", "for reports use"),
-    ],
-)
-def test_other_wrong_input_is_told_in_a_sentence(here, refusal, command, sentence):
-    out = ["--out", "a.zarr.zip"] if command.startswith("table") and "--out" not in command else []
-    assert sentence in refusal(*command.split(), *out)
-
-
 def test_networks_of_different_depth_and_a_json_of_records_make_one_table(here, monkeypatch):
     Path("other.py").write_text(
         "from torch import nn\n\n\ndef build(depth):\n"

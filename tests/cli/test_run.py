@@ -136,18 +136,3 @@ def test_what_is_there_is_not_made_again_unless_code_or_settings_changed(small, 
     fingerprints.fingerprint.cache_clear()
     assert made() == (set(), {"accuracy"})
     fingerprints.fingerprint.cache_clear()
-
-
-@pytest.mark.first(1)
-@pytest.mark.parametrize(
-    ("command", "sentence"),
-    [
-        ("mlp-gird", "unknown experiment 'mlp-gird'; did you mean 'mlp-grid'?"),
-        (f"mlp-grid {PACK[:-1]}1", f"did you mean '{PACK}'?"),
-        ("mlp-grid --family acuracy", "did you mean 'accuracy'?"),
-        ("small-zoo 2", "unknown '2' of small-zoo"),
-    ],
-)
-def test_a_misspelt_name_is_a_sentence(command, sentence, small, refusal):
-    assert sentence in refusal("run", *command.split())
-    assert not Path("results").exists()

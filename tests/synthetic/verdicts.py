@@ -22,6 +22,12 @@ def estimate(value, half=0.1, n=20):
     return {"value": value, "low": ends[0], "high": ends[1], "n": n}
 
 
+def entry(value=0.5, half=0.1, **more):
+    """A number that decides a claim."""
+    about = {"quantity": "rho(mls, nmls)", "claim": "> 0", "estimand": "over all networks"}
+    return {**about, **estimate(value, half), **more}
+
+
 def claim(key, verdict="holds", kind="own", **more):
     """A claim with its verdict.  key: its id.  more: fields that are others."""
     about = {"id": key, "text": "rho > 0", "quote": "they correlate", "source": "Sec. 1"}
