@@ -40,6 +40,7 @@ def carried_out(tmp_path, monkeypatch, request, capsys):
     pipe, which sh carries out, they are those of the command of flatlab but for stdout.
     """
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")  # whatever the terminal in which the tests run
 
     def carry_out(line):
         first, _, pipe = line.partition(" | ")
