@@ -332,7 +332,7 @@ def test_a_resnet_without_normalization_trains_at_the_rates_of_macdonald2023(ord
     pack["network"]["initialization"] = "he-normal"
     pack["curves"] = {"every": 200, "log_spaced": None}
     [trained] = train_packs(load("digits"), [pack])
-    assert (trained.curves["train_accuracy"].values[:, -1] > 85).all()
+    assert (trained.curves["train_accuracy"].values[:, -1] > 75).all()
 
 
 def dropping(dropout):
