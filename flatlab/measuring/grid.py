@@ -148,9 +148,9 @@ class GridMeasurer:
         return merged.assign_coords(checkpoint=checkpoints)
 
     def _sample_sets(self, how: Settings) -> Iterator[tuple[int, SampleSet, Settings]]:
-        """The place, samples and settings of each; not those without samples.
+        """The place, samples and settings of each that has samples.
 
-        There are none where a network gets nothing wrong.
+        Where a network gets nothing wrong, that of what it gets wrong has none.
         """
         norms: Norms = {}
         for number, (key, chosen) in enumerate(self.settings["samples"].items()):

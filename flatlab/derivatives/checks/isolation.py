@@ -201,14 +201,13 @@ def _differentiate_plainly(model: nn.Module) -> None:
         parameter.grad = None
         if parameter._backward_hooks:
             parameter._backward_hooks = None
-    modules: list[Any] = [*model.modules()]  # on which anything may be set
-    for module in modules:
+    for module in model.modules():
         for name in HOOKS:
             if getattr(module, name):
                 setattr(module, name, OrderedDict())
         if isinstance(module, EMBEDDINGS):
             module.sparse = module.scale_grad_by_freq = False
-        padded: Any = module
+        padded: Any = module  # on which anything may be set
         if type(module) is nn.Embedding and padded.padding_idx is not None:
             padded.held = padded.padding_idx, padded.weight[padded.padding_idx].detach().clone()
             padded.padding_idx, padded.forward = None, MethodType(_with_row_held, padded)
