@@ -26,16 +26,19 @@ def stacked(module: nn.Module, name: str, builder: StackBuilder) -> list[Layer] 
     half = [(size - 1) * step // 2 for size, step in zip(module.kernel_size, dilation, strict=True)]
     within = [*map(min, padding, half)]
     beyond = [pad - part for pad, part in zip(padding, within, strict=True)]
+    # A kernel of one pixel that skips some: on CPUs with AVX2 alone torch's gradient of the weights
+    # in one group writes beyond its memory. The pixels are picked first, to the same bits.
+    single = groups == 1 and set(module.kernel_size) == {1} and max(stride) > 1
 
     def forward(x: Tensor, training: bool) -> Forward:
         def backward(gradient: Tensor, need_input_gradient: bool) -> Gradients:
-            def gradients(images: Tensor, padding: Any, mask: list[bool]) -> list[Tensor]:
+            def gradients(of: Tensor, step: Any, padding: Any, mask: list[bool]) -> list[Tensor]:
                 return aten.convolution_backward(
                     gradient,
-                    images,
+                    of,
                     weight,
                     [len(weight)] if biased else None,
-                    stride,
+                    step,
                     padding,
                     dilation,
                     False,  # not transposed, which would use the next argument
@@ -47,9 +50,13 @@ def stacked(module: nn.Module, name: str, builder: StackBuilder) -> list[Layer] 
             height, width = beyond
             padded = nn.functional.pad(x, [width, width, height, height]) if any(beyond) else x
             of_input = (
-                gradients(x, padding, [True, False, False])[0] if need_input_gradient else None
+                gradients(x, stride, padding, [True, False, False])[0]
+                if need_input_gradient
+                else None
             )
-            _, *of_parameters = gradients(padded, within, [False, True, biased])
+            picked = padded[:, :, :: stride[0], :: stride[1]] if single else padded
+            step = (1, 1) if single else stride
+            _, *of_parameters = gradients(picked, step, within, [False, True, biased])
             return of_input, of_parameters[: 1 + biased]
 
         return torch.conv2d(x, weight, bias, stride, padding, dilation, groups), backward

@@ -1,5 +1,9 @@
 """On a CPU, mode `batched` trains convolutional networks in several stacks if they are many."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -55,3 +59,16 @@ def test_several_stacks_train_as_the_loop_does(network, rule, monkeypatch):
         np.testing.assert_allclose(found.weights[0][name], array, rtol=0, atol=1e-10)
     for name, curve in expected.curves.items():
         assert found.curves[name].values == pytest.approx(curve.values, rel=0, abs=1e-8), name
+
+
+@pytest.mark.more
+def test_gradients_of_kernels_of_one_pixel_keep_within_their_memory():
+    """As torch's own do not with AVX2 alone: the process of this training used to crash."""
+    train = (
+        "from tests.lab.train.packs import images, only, settings\n"
+        "how = {'mode': 'batched', 'precision': 'float32', 'iterations': 300}\n"
+        "print(only(images((3, 8, 8)), settings('resnet', [0], **how)).weights[1]['ended'])"
+    )
+    older = os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2"}
+    done = subprocess.run([sys.executable, "-c", train], env=older, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "['finished']\n"), done.stderr
