@@ -1,7 +1,6 @@
 """The loss of a measurement: by its name, with options and class weights, or a function."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -126,8 +125,8 @@ def loss_for(
     outputs: Outputs,
     ignore_index: int,
     elsewhere: Callable[[], Any],
-) -> tuple[Loss, SampleSet]:
-    """The loss of the outputs of a network, and the samples with the targets that it takes.
+) -> Loss:
+    """The loss of the outputs of a network.
 
     loss: one of this project's; or a function of outputs and targets, which must be the mean of its
         values on single samples, or their sum, or the mean over all positions.
@@ -137,7 +136,7 @@ def loss_for(
     elsewhere: calls the user's network on other samples.
     """
     if isinstance(loss, Loss):
-        return _of_outputs(loss, samples, outputs), samples
+        return _of_outputs(loss, samples, outputs)
     targets = samples.as_given
     if targets is None:
         raise MeasureError("a loss that is a function needs targets")
@@ -167,8 +166,7 @@ def loss_for(
         kinds.append((by_position, False, lambda y, f=counted, a=average: f(y) / a))
     for value, summed, each in kinds:
         if abs(total - value) <= 1e-4 * max(abs(value), 1e-6):
-            function = OfFunction(loss, integers, summed, outputs.natural, each, outputs.classes)
-            return function, replace(samples, targets=targets)
+            return OfFunction(loss, integers, summed, outputs.natural, each, outputs.classes)
     raise MeasureError(
         "the loss of a batch is neither the mean nor the sum of those of its samples: "
         f"{total:.6g} for {mean:.6g} or {together:.6g}; class weights are class_weights= of "

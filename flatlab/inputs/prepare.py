@@ -8,7 +8,7 @@ by side (`_as_one`); and `samples`, a sample set of what counts, as families tak
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from typing import Any
@@ -102,7 +102,9 @@ def made_ready(
     else:
         samples = _labelled(x, targets, as_given, classes, how.ignore_index)
     ignored, held = len(x) - len(samples.inputs), [*map(str, layout.beside)] if layout else []
-    loss, samples = loss_for(loss, network, samples, outputs, how.ignore_index, elsewhere)
+    loss = loss_for(loss, network, samples, outputs, how.ignore_index, elsewhere)
+    if not named:  # a function takes targets as they are
+        samples = replace(samples, targets=samples.as_given)
     return Ready(network, samples, loss, outputs, ignored, held)
 
 
