@@ -27,7 +27,7 @@ COLUMNS = ["panel", "quantity", "line", "value", "low", "high", "units"]
 
 
 def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
-    """A row per effect of a half on a quantity; in the panel `null` per correlation."""
+    """A row per effect of a half on a quantity; in the panel `correlation` per correlation."""
     networks = tables[GRID]
     rows = [
         [panel, column, half, *depth.effect(networks, column, half).numbers]
@@ -36,7 +36,7 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
         for half in get_args(Half)
     ]
     for name, rho in depth.rhos(networks).items():
-        rows.append(["null", "log mls and log S(W_1)", name, *rho.numbers])
+        rows.append(["correlation", "log mls and log S(W_1)", name, *rho.numbers])
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -54,12 +54,12 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         ax.set_title(panel, loc="left")
         ax.set(xlabel="nats per doubling", ylim=(0.5 - len(names), 0.5))
         ax.grid(axis="x", lw=0.3, color="0.85")
-    null = frame[frame["panel"] == "null"].set_index("line")[["value", "low", "high"]]
+    null = frame[frame["panel"] == "correlation"].set_index("line")[["value", "low", "high"]]
     rhos = {
         str(line).replace("W_1", "$W_1$"): [(Look("0.3", "s"), rho)]
         for line, rho in null.iterrows()
     }
     forest(axes[-1], rhos, r"$\rho$ of log MLS and log $S(W_1)$")
-    axes[-1].set_title("null", loc="left")
+    axes[-1].set_title("correlation", loc="left")
     letters(list(axes))
     legend(fig, {f"rate of the {half} two layers": look for half, look in LOOKS.items()})
