@@ -28,13 +28,7 @@ from flatlab.lab.plan.declarations import (
     Points,
     Sweep,
 )
-from flatlab.lab.plan.experiments import (
-    Experiment,
-    PlannedJob,
-    keys_of_kinds,
-    load_experiment,
-    read_experiment,
-)
+from flatlab.lab.plan.experiments import Experiment, PlannedJob, keys_of_kinds, read_experiment
 from flatlab.lab.plan.figures import (
     FIGURE_KEY,
     Figure,

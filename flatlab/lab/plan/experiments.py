@@ -5,7 +5,6 @@ a subclass of `Experiment` of the same name.
 """
 
 import functools
-import importlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,7 +15,7 @@ from msgspec.structs import replace
 
 from flatlab.core import schema
 from flatlab.core.paths import built_at
-from flatlab.core.registry import check_known, experiment_files, keys_of
+from flatlab.core.registry import check_known, imported, keys_of
 from flatlab.core.schema import SCALES, PlanError, Strict, closest
 
 FORMER_KINDS = ("zoo", "files", "loop")
@@ -204,7 +203,7 @@ class Source:
             sentence = schema.absent("kind", self.content, f"{self.name}: kind")
             raise PlanError(f"{sentence}; known: {', '.join(keys_of('lab/kinds'))}")
         if self.kind in FORMER_KINDS:
-            importlib.import_module("flatlab.lab.kinds._former_keys").rename(self)
+            imported("lab/kinds", "_former_keys").rename(self)
         check_known("lab/kinds", self.kind, f"{self.name}: kind")
         self.override: dict[str, Any] = self.scales[scale] or {}
 
@@ -253,38 +252,22 @@ class Source:
         return [(f"{self.name}: {location}", part) for location, part in parts]
 
 
-def kind_of(name: str) -> type[Experiment]:
-    """The class of a kind: what its file calls `EXPERIMENT`."""
-    kind: type[Experiment] = importlib.import_module(f"flatlab.lab.kinds.{name}").EXPERIMENT
-    return kind
-
-
 def keys_of_kinds() -> dict[str, dict[str, list[tuple[str, str, str]]]]:
     """Every key of an experiment's file by kind and section: key, allowed values, meaning."""
     return {
         kind: {
             name: [key for key in schema.describe(section) if key[2]]  # others are no keys
-            for name, section in kind_of(kind).sections().items()
+            for name, section in imported("lab/kinds", kind).EXPERIMENT.sections().items()
         }
         for kind in keys_of("lab/kinds")
     }
 
 
-def load_experiment(key: str, scale: str, find: LoadExperiment, context: str = "") -> Experiment:
-    """Read and check the file of an experiment; raises `PlanError` with the file and the key.
-
-    context: what names the experiment, a prefix of the error if the key is unknown.
-    """
-    known = experiment_files()
-    if key not in known:
-        raise PlanError(f"{context}unknown experiment {key!r}; {closest(key, known)}")
-    return read_experiment(known[key], scale, find)
-
-
 def read_experiment(path: Path, scale: str, find: LoadExperiment) -> Experiment:
     """Read and check one file; raises `PlanError` with the file and the key."""
     source = Source(path, scale)
-    return kind_of(source.kind).load(source, find)
+    experiment: Experiment = imported("lab/kinds", source.kind).EXPERIMENT.load(source, find)
+    return experiment
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from flatlab.core.contents import content_within
 from flatlab.core.registry import LOCAL_IMAGES, check_known, experiment_files, module_of
 from flatlab.core.schema import Config, PlanError, closest, convert
 from flatlab.core.studies import use_studies
-from flatlab.lab.plan.experiments import Experiment, PlannedJob, load_experiment
+from flatlab.lab.plan.experiments import Experiment, PlannedJob, read_experiment
 from flatlab.lab.plan.figures import Figure, figures, papers, why_not
 from flatlab.lab.plan.fingerprint import fingerprint
 
@@ -130,7 +130,9 @@ class Plan:
             experiment = self._load(other, scale, context, needed_by)
             return experiment.with_stand_ins(self.config.stand_ins)
 
-        return load_experiment(key, scale, find, context)
+        if key not in (known := experiment_files()):
+            raise PlanError(f"{context}unknown experiment {key!r}; {closest(key, known)}")
+        return read_experiment(known[key], scale, find)
 
     def preparing(self, name: str) -> PlannedJob:
         """The job that prepares a data set."""

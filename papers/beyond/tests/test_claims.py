@@ -249,7 +249,7 @@ def test_pairs_are_of_one_width_and_loss_or_of_one_setting():
 
 @pytest.mark.parametrize("scale", ["paper", "short", "demo"])
 def test_names_of_settings_say_what_the_networks_are(scale):
-    grid = plan.load_experiment(GRID, scale, find=None)
+    grid = plan.read_experiment(plan.experiment_files()[GRID], scale, find=None)
     kinds = set()
     for pack in grid.packs.values():
         units = pack.network.options.width[-1]

@@ -269,7 +269,7 @@ def test_few_networks_are_not_judged_and_those_that_did_not_converge_are_counted
 
 def test_the_grid_leaves_out_what_did_not_converge_and_others_do_not_ask():
     for key, asks in (("minima-grid", True), ("mlp-grid", False)):
-        grid = plan.load_experiment(key, "demo", find=None)
+        grid = plan.read_experiment(plan.experiment_files()[key], "demo", find=None)
         (*_, pack), (*_, family) = grid.packs, grid.families
         assert grid.tabulating(grid).settings.get("converged_only", False) is asks
         assert ("transformations" in grid.measuring(pack, family).settings) is asks

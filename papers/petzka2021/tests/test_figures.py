@@ -26,7 +26,7 @@ TARGETS = [figure for figure in plan.figures() if {*figure.experiments} <= {*SMA
 def tables():
     made = {}
     for key, changes in SMALL.items():
-        simulation = plan.load_experiment(key, "demo", find=None)
+        simulation = plan.read_experiment(plan.experiment_files()[key], "demo", find=None)
         (settings,) = simulation.packs.values()
         module = importlib.import_module(plan.module_of("simulations", key))
         about = simulation.tabulating(simulation).settings

@@ -169,7 +169,7 @@ LABELS = locally_constant_labels.Options(
 
 def settings_of(name, scale="demo"):
     """The settings of the project's experiment of a simulation."""
-    experiment = plan.load_experiment(name, scale, find=None)
+    experiment = plan.read_experiment(plan.experiment_files()[name], scale, find=None)
     return dict(experiment.packs["all"])
 
 

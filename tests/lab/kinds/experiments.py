@@ -5,6 +5,7 @@ from pathlib import Path
 import yaml
 
 from flatlab.core.registry import experiment_files
+from flatlab.core.schema import closest
 from flatlab.lab import plan
 
 
@@ -54,7 +55,7 @@ def load(source, scale="demo"):
 
     def find(key, where=""):
         if key not in files:
-            return plan.load_experiment(key, scale, find, where)
+            raise plan.PlanError(f"{where}unknown experiment {key!r}; {closest(key, files)}")
         return plan.read_experiment(files[key], scale, find)
 
     return find(source.stem if isinstance(source, Path) else source)
