@@ -142,9 +142,14 @@ def test_a_dead_unit_is_a_constant_feature_and_piecewise_linear_networks_need_no
 ):
     model, x = mlp((4, 6, 5, 3), seed=2), normal(30, 4)
     model[0].bias.data[1] = -100.0
+    for number, factor in ((0, 1.0), (3, 3.0)):  # whose difference is 0 but for rounding
+        model[0].weight.data[number] = factor * torch.tensor([1.0, 0.5, -0.25, 0.75])
+        model[0].bias.data[number] = factor
+    model[2].weight.data[2] = torch.tensor([999.0, 0, 0, -333.0, 0, 0])
+    model[2].bias.data[2] = 10.0
     found, free = (measured(model, x, y) for y in (torch.arange(30) % 3, None))
     assert found.features.values.tolist() == [4, 6, 5]
-    assert found.features_constant.values.tolist()[:2] == [0, 1]
+    assert found.features_constant.values.tolist() == [0, 1, 3]
     assert free.normalized_kappa_trace.values == pytest.approx(found.normalized_kappa_trace.values)
 
 
