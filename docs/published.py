@@ -22,7 +22,7 @@ from flatlab.papers.beyond._joint import NETWORKS
 
 DOCS = Path(__file__).parent
 PAGES = DOCS / "figures"
-ENDINGS = ("png", "pdf", "csv")
+ENDINGS = ("png", "csv")
 SCALES = {
     "paper": "As published",
     "short": "Real data, reduced to what two cores can pay",

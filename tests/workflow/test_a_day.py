@@ -119,7 +119,7 @@ def change_words(lab):
 def what_is_published_is_drawn_without_training(lab):
     published, redrawn = lab / "results/published/demo", lab / "results/redrawn/demo"
     lab.finish(lab.start("publish", program="flatlab"))
-    names = [f"figures/chen2026/figH8.{ending}" for ending in ("pdf", "png", "csv", "txt")]
+    names = [f"figures/chen2026/figH8.{ending}" for ending in ("png", "csv", "txt")]
     names.append("verdicts/chen2026/figH8.json")
     results = {name: (published / name).read_bytes() for name in names}
     there = {path.relative_to(published).as_posix() for path in published.rglob("*.*")}

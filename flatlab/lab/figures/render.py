@@ -30,6 +30,8 @@ Tables = Mapping[str, "xr.Dataset"]
 """Tables by experiment."""
 
 FORMATS = ("pdf", "svg", "png")
+DIGITS = "%.10g"
+"""Of the numbers in a CSV."""
 DARK = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
 STYLE: dict[str, Any] = {
     **dict.fromkeys(DARK, "0.15"),
@@ -89,7 +91,7 @@ def files_of(
             pages[-1].get_layout_engine().execute(pages[-1])
             pages[-1].set_layout_engine()  # laid out once, the same in every format
         pictures = {extension: picture(extension, *pages) for extension in FORMATS}
-    return {"csv": frame.to_csv(index=False).encode(), **pictures}
+    return {"csv": frame.to_csv(index=False, float_format=DIGITS).encode(), **pictures}
 
 
 def frame_of(figure: Settings, tables: Tables, correlations: Tables | None = None) -> pd.DataFrame:

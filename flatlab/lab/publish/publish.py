@@ -19,13 +19,13 @@ from flatlab.core import store
 from flatlab.lab import plan
 from flatlab.lab.jobs import forecast
 
-BUDGET_BYTES = 60 * 10**6
+BUDGET_BYTES = 45 * 10**6
 """The size limit of published files, which every clone of the repository downloads."""
 
 NAMES = plan.ResultsFolder(Path())
 """Files as they are named in `results/<scale>/` and in `results/published/<scale>/` alike."""
 
-ENDINGS = ("pdf", "png", "csv", "txt")
+ENDINGS = ("png", "csv", "txt")
 """Published files of a figure. Its SVG is large, and `snakemake published` draws it."""
 
 

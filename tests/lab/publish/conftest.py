@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from flatlab.core.registry import experiment_files
 from flatlab.lab.publish.publish import publish
 from tests.lab.publish.made_up import (
     EXPERIMENTS,
@@ -24,7 +25,8 @@ def use_made_up(patch):
     """Let this process know the made-up figures and their experiments alone, which is quick."""
     for module in ("plan", "plan.published"):
         patch.setattr(f"flatlab.lab.{module}.figures", lambda: FIGURES)
-    patch.setattr("flatlab.lab.plan.plan.experiment_files", lambda: EXPERIMENTS)
+    files = {key: experiment_files()[key] for key in (*EXPERIMENTS, "vision-grid")}  # of vision-zoo
+    patch.setattr("flatlab.lab.plan.plan.experiment_files", lambda: files)
 
 
 @pytest.fixture(scope="session")

@@ -46,7 +46,7 @@ def measure(experiment, pack, value):
 
 def draw(*targets, content=b"drawn", place="results/demo", verdict="holds"):
     for target in targets:
-        for ending in ("pdf", "png", "csv", "svg", "txt"):
+        for ending in ("png", "csv", "svg", "txt"):
             head = b"quantity\n" if ending == "csv" else b""
             path = plan.ResultsFolder(Path(place)).figure(*target.split("_"), ending)
             store.replace(path, head + content + ending.encode())
@@ -71,7 +71,7 @@ def draw_anew(*targets, scale="demo"):
         for path in matrices:
             store.save_dataset(path, xr.Dataset({"rho": 0.5}))
             record(path, tables, plan.correlations_code())
-        for ending in ("pdf", "png", "csv", "txt"):
+        for ending in ("png", "csv", "txt"):
             path = redrawn.figure(each.paper, each.key, ending)
             record(path, [*tables, *matrices], each.code, each.settings)
         record(redrawn.verdicts(each.paper, each.key), tables, plan.claims_code(each.paper))
@@ -105,7 +105,7 @@ def changed_since(before, scale="demo"):
 
 def names_of(*targets):
     stems = [target.replace("_", "/") for target in targets]
-    pictures = {f"figures/{stem}.{end}" for stem in stems for end in ("pdf", "png", "csv", "txt")}
+    pictures = {f"figures/{stem}.{end}" for stem in stems for end in ("png", "csv", "txt")}
     return pictures | {f"verdicts/{stem}.json" for stem in stems}
 
 

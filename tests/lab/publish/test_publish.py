@@ -64,7 +64,7 @@ def test_what_is_built_is_published_and_then_what_is_named_is_replaced(published
     compute(*EXPERIMENTS, seconds=3.0)
     draw(*TARGETS, content=b"anew", verdict="fails")
     assert main(["publish", "representativeness", "petzka2021_fig4"]) == 0
-    assert "8 files" in capsys.readouterr().out
+    assert "7 files" in capsys.readouterr().out
     expected = names_of("petzka2021_fig4") | tables_of("representativeness") | RECORDS
     assert changed_since(before) == expected
     now = json.loads((PUBLISHED / "provenance.json").read_text())
@@ -102,7 +102,7 @@ def test_figures_and_verdicts_are_published_again_and_nothing_else(published, ca
         path.write_text("{}")  # of another version
     before = files()
     assert main(["publish", "--again"]) == 0
-    assert f"{5 * len(TARGETS)} files" in capsys.readouterr().out
+    assert f"{4 * len(TARGETS)} files" in capsys.readouterr().out
     assert changed_since(before) == names_of(*TARGETS)
     anew = files("results/redrawn/demo")
     assert {name: (PUBLISHED / name).read_bytes() for name in names_of(*TARGETS)}.items() <= (
@@ -124,10 +124,10 @@ def test_all_scales_are_published_again_or_one_and_no_new_figure(published):
     assert len(alone) == len(TARGETS)
     for name in names_of(*TARGETS) - names_of("beyond_fig3"):
         (short / name).unlink()
-    assert len(publish_redrawn()) == 5 * len(TARGETS) + 1
+    assert len(publish_redrawn()) == 4 * len(TARGETS) + 1
     assert {*publish_redrawn("short")} == {short / name for name in names_of("beyond_fig3")}
     for name in names_of("petzka2021_fig4"):
         (PUBLISHED / name).unlink()
     shutil.rmtree("results/redrawn/demo/verdicts/petzka2021")
     publish_redrawn()
-    assert not (PUBLISHED / "figures/petzka2021/fig4.pdf").exists()
+    assert not (PUBLISHED / "figures/petzka2021/fig4.png").exists()
