@@ -28,22 +28,23 @@ def drawn(tmp_path, monkeypatch, printed):
     return draw
 
 
+def csv_of(kind, reports):
+    return template.frame_of(kind, reports).to_csv(index=False, float_format="%.7g")
+
+
 def test_reports_are_drawn_beside_each_other(drawn):
     options = {"families": "spectrum", "largest": 4, **LOSS}
     reports = {}
     for name in ("before", "after"):
         torch.manual_seed(len(name))
         reports[name] = flatlab.measure(torch.nn.Linear(4, 3), X, CLASSES, **options)
-    assert drawn("spectrum", **reports) == template.frame_of("spectrum", reports).to_csv(
-        index=False
-    )
+    assert drawn("spectrum", **reports) == csv_of("spectrum", reports)
 
 
 def test_landscapes_and_barriers_are_drawn_from_files(drawn):
     networks = [torch.nn.Linear(4, 3) for _ in range(3)]
     plane = flatlab.landscape(networks[0], X, CLASSES, along=networks[1:], points=5, **LOSS)
-    numbers = drawn("landscape", plane=plane)
-    assert numbers == template.frame_of("landscape", {"plane": plane}).to_csv(index=False)
+    assert drawn("landscape", plane=plane) == csv_of("landscape", {"plane": plane})
     drawn("barriers", pairs=flatlab.barriers(networks, X, CLASSES, points=5, **LOSS))
 
 
