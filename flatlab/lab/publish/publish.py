@@ -26,7 +26,7 @@ NAMES = plan.ResultsFolder(Path())
 """Files as they are named in `results/<scale>/` and in `results/published/<scale>/` alike."""
 
 ENDINGS = ("png", "csv", "txt")
-"""Published files of a figure. Its SVG is large, and `snakemake published` draws it."""
+"""Published files of a figure. PDF and SVG are large, and `snakemake published` draws them."""
 
 
 def publish(chosen: plan.Plan, names: Sequence[str] = ()) -> list[Path]:
