@@ -13,7 +13,7 @@ from unittest import mock
 import torch
 
 from benchmarks.engine import IMAGE, NETWORKS, Settings
-from flatlab.lab.train import cuda_graphs, stacked_layers, stacking
+from flatlab.lab.train import cuda_graphs, stacking
 
 Within = Callable[[], AbstractContextManager[Any]]
 
@@ -103,12 +103,8 @@ def _streams(count: int) -> Iterator[None]:
     cuda_graphs._streams.cache_clear()
 
 
-@contextlib.contextmanager
-def _layout(wanted: torch.memory_format) -> Iterator[None]:
-    with contextlib.ExitStack() as stack:
-        for module in (stacked_layers, stacking):
-            stack.enter_context(mock.patch.object(module, "image_format", return_value=wanted))
-        yield
+def _layout(wanted: torch.memory_format) -> contextlib.AbstractContextManager[None]:
+    return mock.patch.object(stacking, "image_layout", return_value=wanted)
 
 
 def variants() -> list[Variant]:

@@ -48,7 +48,7 @@ def written(page: str) -> str:
 
 def quantities(key: str) -> str:
     """A row for each measure of a family, and the example of its docstring with its output."""
-    family = imported("metrics", key)
+    family = imported("families", key)
     lines = ["| name | definition | dimensions | units | source |", "|---|---|---|---|---|"]
     for name, q in family.QUANTITIES.items():
         cells = [f"`{name}`", sign(q.long_name), ", ".join(q.dims), sign(q.units), q.source]
@@ -66,9 +66,9 @@ def example(family: ModuleType) -> Iterator[str]:
 def measures() -> str:
     """A table of all measures that can be searched and sorted."""
     rows = []
-    for key in sorted(keys_of("metrics")):
+    for key in sorted(keys_of("families")):
         page = f'<a href="measures/{key}.html">{key}</a>' if key != "prediction" else key
-        for name, q in imported("metrics", key).QUANTITIES.items():
+        for name, q in imported("families", key).QUANTITIES.items():
             texts = (sign(q.long_name), sign(q.units), q.source)
             cells = [f"<code>{name}</code>", page, *map(html.escape, texts)]
             rows.append(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")

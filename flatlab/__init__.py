@@ -9,7 +9,6 @@ import importlib
 import os
 from typing import Any
 
-import flatlab.core.former_names  # imports of former names work from now on
 from flatlab.version import __version__
 
 __all__ = ["MeasureError", "Tracker", "__version__", "barriers", "landscape", "measure"]

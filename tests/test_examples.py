@@ -8,7 +8,7 @@ import pytest
 from flatlab.core.registry import imported, keys_of, measures_samples
 
 FAMILIES = [
-    imported("metrics", key).__name__ for key in keys_of("metrics") if measures_samples(key)
+    imported("families", key).__name__ for key in keys_of("families") if measures_samples(key)
 ]
 MODULES = ["flatlab.derivatives.per_sample.engine", "flatlab.api.landscape"]
 MODULES += ["flatlab.api.measure", "flatlab.api.tracker", *FAMILIES]

@@ -163,7 +163,7 @@ def _forget(starts: dict[str, Any], asked: tuple[Any, ...], model: nn.Module, re
 
 def _takes_tokens(family: str, model: nn.Module) -> bool:
     """Whether a family takes integers, or, by an embedding, tokens."""
-    how = getattr(imported("metrics", family), "TOKENS", False)
+    how = getattr(imported("families", family), "TOKENS", False)
     if how != "embedded" or not isinstance(model, nn.Module):
         return bool(how)
     return any(isinstance(module, nn.Embedding) for module in model.modules())
@@ -230,7 +230,7 @@ def _with_family(report: Report, family: str, result: Measured, precision: torch
     """A report with the quantities of one more family, but for those that it has already."""
     variables: dict[str, Any] = {}
     coordinates: dict[str, Any] = {}
-    quantities: Mapping[str, Quantity] = quantities_of(imported("metrics", family))
+    quantities: Mapping[str, Quantity] = quantities_of(imported("families", family))
     for name, quantity in quantities.items():
         if name not in result.values or {name, name.removesuffix("_error")} & {*report.data_vars}:
             continue
@@ -250,18 +250,18 @@ def _checked(
     names = [families] if isinstance(families, str) else list(families)
     meant = names
     if names == [ALL]:
-        meant = [name for name in keys_of("metrics") if measures_samples(name)]
-        meant.sort(key=lambda name: getattr(imported("metrics", name), "ESTIMATES", False))
+        meant = [name for name in keys_of("families") if measures_samples(name)]
+        meant.sort(key=lambda name: getattr(imported("families", name), "ESTIMATES", False))
     try:
         for name in meant:
-            check_known("metrics", name, "families")
+            check_known("families", name, "families")
             if not measures_samples(name):
                 raise MeasureError(
                     f"{name} needs a training and a test set; it exists in experiments only "
                     "(docs/studies.md)"
                 )
         how, options = separated(given)
-        kinds = {name: options_of("metrics", name) for name in meant}
+        kinds = {name: options_of("families", name) for name in meant}
         known = {key for kind in kinds.values() for key in kind.__struct_fields__}
         named = ", ".join([*names, *([loss] if isinstance(loss, str) else [])])
         refuse_unknown(options, known | options_known(loss), f"options of {named}")

@@ -108,9 +108,9 @@ def print_dataset(dataset: xr.Dataset) -> None:
 
 def _in_order(dataset: xr.Dataset) -> list[tuple[str, xr.DataArray]]:
     """The variables by name, by the definitions of the report's families, of all for a table."""
-    known = plan.keys_of("metrics")
+    known = plan.keys_of("families")
     families = [name for name in dataset.attrs.get("families", known) if name in known]
-    paths = [path_of("metrics", family) for family in families]
+    paths = [path_of("families", family) for family in families]
     files = (sorted(p.parent.glob("*.py")) if p.name == "__init__.py" else [p] for p in paths)
     # From their syntax: families import torch.
     names = dict.fromkeys(name for file in itertools.chain(*files) for name, _ in quantities(file))

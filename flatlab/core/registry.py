@@ -18,7 +18,7 @@ from flatlab.core.studies import PACKAGE, file_of, package_folder, studies, stud
 
 
 def keys_of(folder: str) -> tuple[str, ...]:
-    """The keys of one registry: data, networks, metrics, simulations, train/layers, ..."""
+    """The keys of one registry: data, networks, families, simulations, train/layers, ..."""
     return _keys(folder, *studies().values())
 
 
@@ -28,7 +28,7 @@ def _keys(folder: str, *_of_studies: Path) -> tuple[str, ...]:
     names = [
         file.stem for place in (ours, *study_folders(folder)) for file in place.glob("[a-z]*.py")
     ]
-    if folder == "metrics":  # a family that has parts is a folder
+    if folder == "families":  # a family that has parts is a folder
         names += [file.parent.name for file in ours.glob("[a-z]*/__init__.py")]
     return tuple(sorted(name.replace("_", "-") for name in names))
 
@@ -75,7 +75,7 @@ def joined(keys: object) -> list[str]:
 
 def measures_samples(family: str) -> bool:
     """Whether a family is evaluated on the sample sets of a grid: it has a function `measure`."""
-    body = syntax(path_of("metrics", family)).body
+    body = syntax(path_of("families", family)).body
     return "measure" in {node.name for node in body if isinstance(node, ast.FunctionDef)}
 
 

@@ -27,7 +27,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 VARIABLE = "FLATLAB_STUDIES"
 """The environment variable with the folders of the studies, which jobs inherit."""
 FOLDERS = (
-    *("data", "networks", "metrics", "losses", "simulations"),
+    *("data", "networks", "families", "losses", "simulations"),
     *(
         f"train/{kind}"
         for kind in ("layers", "optimizers", "regularizers", "augmentations", "initializations")
@@ -43,7 +43,7 @@ def workflow_folder() -> Path:
     return installed if (installed / "Snakefile").is_file() else PACKAGE.parent
 
 
-HOMES = {"metrics": "families", "train": "lab/train"}
+HOMES = {"train": "lab/train"}
 """Where the package keeps what lies in these folders of a study; in the others it lies alike."""
 
 

@@ -111,7 +111,7 @@ def options_in_measurement(folder: str, key: str) -> type[Strict]:
 class Measure(Arguments, frozen=True, kw_only=True):
     """The measurements on each network; options of the families and of the loss are keys too."""
 
-    FOLDERS: ClassVar[dict[str, str]] = {"families": "metrics", "loss": "losses"}
+    FOLDERS: ClassVar[dict[str, str]] = {"families": "families", "loss": "losses"}
     OPTIONS: ClassVar[Any] = staticmethod(options_in_measurement)
 
     families: Annotated[
@@ -122,14 +122,13 @@ class Measure(Arguments, frozen=True, kw_only=True):
         Literal["all"] | Count,
         means("training samples that the families are measured on, drawn by the seed"),
     ] = 100  # type: ignore[assignment]
-    precision: Annotated[Precision | None, means("former name of `dtype`")] = None
 
     @property
     def arguments(self) -> dict[str, Any]:
         """Those of `flatlab.measure`: so many samples are drawn, by the seed."""
         own = {name: getattr(self, name) for name in Arguments.__struct_fields__}
         samples = None if self.samples == "all" else self.samples
-        return own | {"samples": samples, "dtype": self.dtype or self.precision}
+        return own | {"samples": samples}
 
 
 def documented(function: Called) -> Called:

@@ -115,7 +115,7 @@ class GridMeasurer:
         checkpoints = sorted(steps)[-1:] if last else sorted(steps)
         size = {"run": len(states), "checkpoint": len(checkpoints)}
         results: dict[str, dict[tuple[int, ...], Measured]] = {name: {} for name in families}
-        modules = {name: imported("metrics", name) for name in families}
+        modules = {name: imported("families", name) for name in families}
         # An architecture, and its derivatives, are checked once: other weights and sample sets go
         # through the same operations.
         known: Known = {}
@@ -172,7 +172,7 @@ class GridMeasurer:
         self, name: str, found: Mapping[tuple[int, ...], Measured], size: Mapping[str, int]
     ) -> xr.Dataset:
         """A family on all networks."""
-        family, coordinates = imported("metrics", name), {}
+        family, coordinates = imported("families", name), {}
         every = quantities_of(family).items()
         quantities = {name: q for name, q in every if "sample" not in q.dims}  # too many values
         if not hasattr(family, "measure_splits"):

@@ -128,7 +128,7 @@ def _of_family(
     options = settings["families"][name]
     if not measures_samples(name):
         how = settings_of(name, options, loss_of({"loss": TRAINED_BY}))
-        result: Measured = imported("metrics", name).measure_splits(
+        result: Measured = imported("families", name).measure_splits(
             network.model, network.splits, how
         )
         return result
@@ -228,7 +228,7 @@ def _joined(rows: list[Row], settings: Mapping[str, Any]) -> xr.Dataset:
 
 def _quantities(settings: Mapping[str, Any]) -> dict[str, Quantity]:
     """All that may be in the table: quantities without the dimension `sample`, and accuracies."""
-    families = [quantities_of(imported("metrics", name)) for name in settings["families"]]
+    families = [quantities_of(imported("families", name)) for name in settings["families"]]
     quantities = {name: quantity for family in families for name, quantity in family.items()}
     for name in ACCURACIES:
         quantities.setdefault(name, Quantity(name.replace("_", " "), "%"))

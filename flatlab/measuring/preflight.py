@@ -42,7 +42,7 @@ def measure_family(
     derivatives may be, as those of a constant. Raises `MeasureError` where the network or its
     derivatives are refused.
     """
-    family, options = imported("metrics", name), settings.options
+    family, options = imported("families", name), settings.options
     named = getattr(options, "relative_flatness_loss", None)
     loss = settings.loss_named(named)
 

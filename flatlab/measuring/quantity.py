@@ -248,7 +248,7 @@ def only_layer(model: nn.Module) -> nn.Module | None:
 
 def settings_of(name: str, options: Mapping[str, Any], loss: Loss, **how: Any) -> Settings:
     """The settings of a family by its key.  how: further fields of `Settings`."""
-    kind = getattr(imported("metrics", name), "Options", None)
+    kind = getattr(imported("families", name), "Options", None)
     return Settings(kind(**options) if kind else None, loss, **how)
 
 

@@ -46,7 +46,7 @@ def measure_transformed(
     """
     chosen = settings["transformations"]
     unchanged = measure_pack(packs, raw, settings, device, folder)
-    quantities = [quantities_of(imported("metrics", name)) for name in chosen["families"]]
+    quantities = [quantities_of(imported("families", name)) for name in chosen["families"]]
     names = [name for name in unchanged.data_vars if any(name in family for family in quantities)]
     files = [TrainedPack(*pack).first(chosen.get("runs")) for pack in packs]
     runs, shape = files[0].runs, ("run", "checkpoint")

@@ -20,7 +20,7 @@ FIGURES = {
     "fig2": Sweep(
         "KEY-grid",
         quantities=("root_sharpness", "test_accuracy"),
-        along={"lr": ("learning rate", "logarithmic")},
+        along={"lr": "learning rate"},
         line="batch_size",
         title="sharpness and test accuracy by learning rate",
         caption="Mean over seeds, with its 95 % interval.",

@@ -57,13 +57,13 @@ MEASURED = (
 )
 GAP = {"absolute_loss_gap": "gap of the losses", "accuracy_gap": "gap of the errors"}
 ENDS = ("hessian_lambda_max", "jacobian_norm", "absolute_loss_gap")
-RATE: Along = {"lr": ("learning rate", "logarithmic")}
-BATCH_SIZE: Along = {"batch_size": ("batch size", "logarithmic")}
+RATE: Along = {"lr": "learning rate"}
+BATCH_SIZE: Along = {"batch_size": "batch size"}
 STRENGTHS: Along = {
-    "label_smoothing": (r"label smoothing $\alpha$", "linear"),
-    "mixup_alpha": (r"mixup $\beta$", "linear"),
-    "augmentation_probability": (r"augmentation $p$", "linear"),
-    "sam_radius": (r"SAM $\rho$", "linear"),
+    "label_smoothing": r"label smoothing $\alpha$",
+    "mixup_alpha": r"mixup $\beta$",
+    "augmentation_probability": r"augmentation $p$",
+    "sam_radius": r"SAM $\rho$",
 }
 
 INPUT_SCALES = {
@@ -162,7 +162,7 @@ def sgd(share: float, when: str, *marks: str) -> PartOfTraining:
 
 def at_the_end(grid: str, architecture: str, along: Along, line: str, *more: str) -> Sweep:
     """Sharpness, Jacobian norm and gap along the learning rate or the batch size."""
-    [(title, _)] = along.values()
+    [title] = along.values()
     return Sweep(
         grid,
         quantities=(*ENDS, *more),
@@ -225,7 +225,7 @@ FIGURES = {
         "weight-decay-grid",
         quantities=("jacobian_norm", "hessian_lambda_max", "absolute_loss_gap"),
         labels=GAP,
-        along={"weight_decay": ("weight decay", "symmetric")},
+        along={"weight_decay": "weight decay"},
         line="lr",
         title="weight decay, ResNet",
         caption=AT_THE_END,

@@ -9,10 +9,10 @@ from flatlab.core.registry import imported
 from flatlab.lab.plan import keys_of
 
 
-@pytest.mark.parametrize("family", keys_of("metrics"))
+@pytest.mark.parametrize("family", keys_of("families"))
 def test_show_lists_quantities_as_their_family_defines_them(family, tmp_path, capsys, printed):
     """Of a report in memory and of its file, which lists them in no order."""
-    names = [*imported("metrics", family).QUANTITIES]
+    names = [*imported("families", family).QUANTITIES]
     values = {name: ((), 1.0) for name in reversed(names)}
     report = xr.Dataset({"unknown": ((), 0.0), **values}, attrs={"families": [family]})
     show.print_dataset(report)

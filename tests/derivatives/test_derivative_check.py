@@ -80,20 +80,20 @@ def true_values(model, x, y):
     return [*(float(torch.linalg.eigvalsh(each)[-1]) for each in both), float(both[0].trace())]
 
 
-@pytest.mark.parametrize("family", keys_of("metrics"))
+@pytest.mark.parametrize("family", keys_of("families"))
 def test_every_family_says_which_derivatives_it_takes(family):
-    checks = imported("metrics", family).CHECKS
+    checks = imported("families", family).CHECKS
     assert {*checks} <= KINDS
     if measures_samples(family):
         assert bool(checks) == (family not in CLOSED_FORMS)
 
 
-FAMILIES = [f for f in keys_of("metrics") if measures_samples(f) and f not in CLOSED_FORMS]
+FAMILIES = [f for f in keys_of("families") if measures_samples(f) and f not in CLOSED_FORMS]
 
 
 def takes_gradients(family):
     """A check named "function" alone is of a family that evaluates networks and no more."""
-    return {*imported("metrics", family).CHECKS} != {"function"}
+    return {*imported("families", family).CHECKS} != {"function"}
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -142,7 +142,7 @@ def test_weights_or_outputs_that_are_not_finite_are_a_result(spoil, family, bad)
 def test_one_name_is_one_quantity():
     """Families that share a name share its units, and say the same with and without an estimate."""
     units = {}
-    for family in keys_of("metrics"):
-        for name, quantity in imported("metrics", family).QUANTITIES.items():
+    for family in keys_of("families"):
+        for name, quantity in imported("families", family).QUANTITIES.items():
             units.setdefault(name, set()).add(quantity.units)
     assert {name for name, of_name in units.items() if len(of_name) > 1} == set()

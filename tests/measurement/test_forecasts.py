@@ -23,7 +23,7 @@ OPTIONS = {
     "representations": {"representations": ["local"]},
     "estimates": {"representations": ["local"], "representations_accuracy": 0.05},
 }
-FAMILIES = [k for k in keys_of("metrics") if measures_samples(k) and k not in FORWARD_PASSES]
+FAMILIES = [k for k in keys_of("families") if measures_samples(k) and k not in FORWARD_PASSES]
 ROOT = Path(flatlab.__file__).parent
 
 

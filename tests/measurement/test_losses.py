@@ -171,7 +171,7 @@ def test_weights_of_half_precision_are_measured_in_float32(dtype):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("family", [k for k in keys_of("metrics") if measures_samples(k)])
+@pytest.mark.parametrize("family", [k for k in keys_of("families") if measures_samples(k)])
 def test_a_scripted_network_is_measured_or_refused_in_a_sentence(family):
     model = nn.Sequential(nn.Linear(X.shape[1], 8), nn.ReLU(), nn.Linear(8, 3)).to(X)
     try:

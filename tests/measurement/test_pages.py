@@ -22,7 +22,7 @@ PAGES = [
     DOCS / "derivatives.md",
     *(DOCS / "measures").glob("*.md"),
 ]
-FAMILIES = {key.replace("-", "_"): imported("metrics", key) for key in keys_of("metrics")}
+FAMILIES = {key.replace("-", "_"): imported("families", key) for key in keys_of("families")}
 
 
 def blocks(page):

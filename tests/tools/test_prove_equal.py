@@ -139,7 +139,7 @@ def test_what_both_compute_alike_is_recorded_and_what_differs_is_named(
         shutil.copytree(ROOT / name, old / name, ignore=ignored)
     with (old / "flatlab/losses/__init__.py").open("a") as file:
         file.write("\nUNUSED = 1\n")
-    with (old / "papers/andriushchenko2023/metrics/linear.py").open("a") as file:
+    with (old / "papers/andriushchenko2023/families/linear.py").open("a") as file:
         file.write(TWICE)
     for name in ("provenance.json", "tables/linear-grid.zarr.zip"):
         content = (ROOT / "results/published/demo" / name).read_bytes()

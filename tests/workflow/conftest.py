@@ -26,7 +26,7 @@ SOURCES = (
 
 KEPT = {
     "flatlab/families/[a-z]*.py": {"accuracy.py", "geometry.py"},
-    "papers/*/metrics/*.py": set(),
+    "papers/*/families/*.py": set(),
     "papers/*/experiments/*.yaml": {"mlp-grid.yaml"},
 }
 

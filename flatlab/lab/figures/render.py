@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-import inspect
 import io
-import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -99,14 +97,6 @@ def frame_of(figure: Settings, tables: Tables, correlations: Tables | None = Non
     from flatlab.lab.tables.networks import NotEligible, ResultTables
 
     select: Callable[..., pd.DataFrame] = importlib.import_module(figure["selected_by"]).frame
-    if "correlations" in inspect.signature(select).parameters:
-        warnings.warn(
-            f"{figure['selected_by']}: frame(figure, tables) has two arguments today, and "
-            "tables[key] are networks; their table is tables.table(key)",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return select(figure, tables, correlations or {})
     try:
         return select(figure, ResultTables(tables, correlations))
     except NotEligible as missing:

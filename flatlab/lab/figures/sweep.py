@@ -72,9 +72,9 @@ def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
         style.span(ax, pd.concat([ends["y"], ends["low"], ends["high"]]).astype(float), factor=1.1)
         if here.empty:
             ax.text(0.5, 0.5, "no networks", transform=ax.transAxes, ha="center", color="0.5")
-        ax.set_title(along[name][0] if len(along) > 1 else label_of(figure, quantity), loc="left")
+        ax.set_title(along[name] if len(along) > 1 else label_of(figure, quantity), loc="left")
         label = title_of(figure, quantity).replace(" (", "\n(")
-        ax.set_xlabel(along[name][0] if ax in axes[-1] else "")
+        ax.set_xlabel(along[name] if ax in axes[-1] else "")
         ax.set_ylabel(label if ax in axes[:, 0] or len(along) == 1 else "")
     style.letters(axes.flat)
     word = WORDS.get(figure["line"], figure["line"])

@@ -333,7 +333,7 @@ class Transformations(Strict, frozen=True, kw_only=True):
 class Measure(Strict, frozen=True, kw_only=True):
     """The measurements on each checkpoint of each run; the options of the families are keys too."""
 
-    FOLDERS: ClassVar[dict[str, str]] = {"families": "metrics"}
+    FOLDERS: ClassVar[dict[str, str]] = {"families": "families"}
 
     families: Annotated[
         list[str], means("files of flatlab/families; those joined by + are measured by one job")

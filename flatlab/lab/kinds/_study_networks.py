@@ -11,7 +11,6 @@ mapping of outcomes; one job trains one run.
 
 import itertools
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -125,9 +124,6 @@ class StudyNetworks(Experiment, frozen=True, kw_only=True):
     def load(cls, source: Source, find: LoadExperiment) -> "StudyNetworks":
         study = study_of(source.folder, source.name)
         measure, options = section(source.parts("measure"), Measure)
-        if measure.precision:
-            former = source.location("measure", "precision")
-            warnings.warn(f"{former} is now called dtype", FutureWarning, 2)
         for family in joined(measure.families):
             if not measures_samples(family):
                 raise PlanError(
@@ -215,7 +211,7 @@ class StudyNetworks(Experiment, frozen=True, kw_only=True):
         data, path = self.file.data, self.path(self.file.data)
         inputs: dict[str, str | list[str]] = {"weights": self.weights(pack)["weights"]}
         roots = ["flatlab.lab.kinds._user_networks", self._module(self.file.model)]
-        roots += [module_of("metrics", name) for name in families]
+        roots += [module_of("families", name) for name in families]
         roots.append(module_of("losses", chosen.loss))
         names = [*families, chosen.loss]
         settings = {

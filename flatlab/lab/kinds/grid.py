@@ -311,8 +311,8 @@ def measure_roots(pack: Pack, family: str, options: Mapping[str, Any]) -> list[s
     """
     roots = [module_of("networks", pack.network.name), module_of("losses", pack.training.loss)]
     for name in joined(family):
-        roots.append(module_of("metrics", name))
-        for option, folder in options_of("metrics", name).FOLDERS.items():
+        roots.append(module_of("families", name))
+        for option, folder in options_of("families", name).FOLDERS.items():
             if key := options[name][option]:
                 roots.append(module_of(folder, key))
     return ["flatlab.measuring.grid", *roots]

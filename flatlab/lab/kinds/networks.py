@@ -41,7 +41,7 @@ class From(Strict, frozen=True, rename={"from_": "from"}):
 class MeasureZoo(Strict, frozen=True, kw_only=True):
     """The measurements on each network of a zoo; options of the families are keys too."""
 
-    FOLDERS: ClassVar[dict[str, str]] = {"families": "metrics"}
+    FOLDERS: ClassVar[dict[str, str]] = {"families": "families"}
 
     families: Annotated[list[str], means("files of flatlab/families, measured by one job")]
     samples: Annotated[int, means("on which each network is measured", ge=2)]
@@ -259,7 +259,7 @@ class Zoo(Experiment, frozen=True, kw_only=True):
         if declared["hyperparameters"]:
             settings |= {name: declared[name] for name in ("hyperparameters", "levels")}
         roots = ["flatlab.measuring.networks", "flatlab.losses.cross_entropy"]
-        roots += [module_of("metrics", name) for name in joined(family)]
+        roots += [module_of("families", name) for name in joined(family)]
         inputs: dict[str, str | list[str]] = {}
         if self.grid:
             networks = self._networks(number)

@@ -138,7 +138,7 @@ def misspelt(columns: Iterable[str]) -> dict[str, str]:
 def _quantities(*_of_studies: Path) -> dict[str, str]:
     """All quantities in the families' dictionaries, with their keywords `label` or ""."""
     labels: dict[str, str] = {}
-    folders = (PACKAGE / "families", *study_folders("metrics"))
+    folders = (PACKAGE / "families", *study_folders("families"))
     for path in [path for folder in folders for path in sorted(folder.rglob("*.py"))]:
         for name, call in quantities(path):
             given = {each.arg: each.value for each in getattr(call, "keywords", ())}
@@ -150,10 +150,8 @@ def _quantities(*_of_studies: Path) -> dict[str, str]:
 Look = tuple[str, str, str]
 """Colour, marker and dash of a line, in matplotlib's notation."""
 
-Along = dict[str, tuple[str, Literal["linear", "logarithmic", "symmetric"]]]
-"""Hyper-parameters on a horizontal axis, each with the title of the axis.
-
-Their values have equal distances; the kind that studies of former versions name is not used."""
+Along = dict[str, str]
+"""Hyper-parameters on a horizontal axis, where values have equal distances; titles of the axis."""
 
 PairsOfQuantities = tuple[tuple[str, str], ...]
 Aliases = dict[str, str]

@@ -18,8 +18,6 @@ from flatlab.core.paths import built_at
 from flatlab.core.registry import check_known, imported, keys_of
 from flatlab.core.schema import SCALES, PlanError, Strict, closest
 
-FORMER_KINDS = ("zoo", "files", "loop")
-"""Kinds that are `networks` now, and still read."""
 LoadExperiment = Callable[[str, str], "Experiment"]
 """Callable (key, prefix of errors) -> the experiment at the same scale."""
 
@@ -202,8 +200,6 @@ class Source:
         if self.kind is None:
             sentence = schema.absent("kind", self.content, f"{self.name}: kind")
             raise PlanError(f"{sentence}; known: {', '.join(keys_of('lab/kinds'))}")
-        if self.kind in FORMER_KINDS:
-            imported("lab/kinds", "_former_keys").rename(self)
         check_known("lab/kinds", self.kind, f"{self.name}: kind")
         self.override: dict[str, Any] = self.scales[scale] or {}
 

@@ -89,13 +89,6 @@ class Figure(Strict, frozen=True, kw_only=True):
         )
 
 
-RENAMED = (
-    "of the templates, Lines with `quantities` is Curves and with `along` Sweep, Points with "
-    "`pairs` is Pairs, Own is CustomFigure; Points with `rows` and Intervals with `columns` are "
-    "SharpnessGrid and RankTable of papers/andriushchenko2023; `parts` is `aliases`"
-)
-"""What the author of an earlier study has to change in its figures.py."""
-
 Papers = dict[str, tuple[Paper, list[Figure]]]
 
 
@@ -185,10 +178,10 @@ def _load(name: str, folder: Path, experiments: Collection[str]) -> tuple[Paper,
     context = f"{place}/figures.py"
     try:
         content = vars(_module(name, folder))
-    except (ImportError, TypeError) as error:  # as of a study that an earlier version drew
+    except (ImportError, TypeError) as error:
         if not re.search(r"flatlab\.lab\.plan|(keyword|required) argument", str(error)):
             raise
-        raise PlanError(f"{context}: {error}; {RENAMED}") from error
+        raise PlanError(f"{context}: {error}") from error
     for constant, kind in (("PAPER", Paper), ("FIGURES", dict)):
         if not isinstance(content.get(constant), kind):
             raise PlanError(f"{context}: {constant} must be there, and a {kind.__name__}")

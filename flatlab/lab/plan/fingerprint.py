@@ -10,9 +10,6 @@ what it re-exports concerns those jobs alone that import it from the modules tha
 of the package therefore never import through a catalogue. A root that is a catalogue stands for
 all that it re-exports.
 
-Modules are hashed under the names of `flatlab.core.former_names`, in the order of these names: one
-that has moved, and what imports it, keeps its fingerprint.
-
 A module that reads other files of the package names them in `READS`, a pattern of paths beside it:
 its fingerprint has their content, too.
 """
@@ -20,25 +17,22 @@ its fingerprint has their content, too.
 import ast
 import functools
 import hashlib
-import itertools
 from collections.abc import Callable, Iterator
 from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
-from flatlab.core.former_names import ROOMS, current, former
 from flatlab.core.registry import PACKAGE, file_of, syntax
 from flatlab.core.studies import module_of_study, studies
 
 # Planning, storage, the code around a job, the command line and the version number do not change
-# the results of a job; the format of stored files has its own version. By former names: kinds of
-# experiments, which plan, were `flatlab.experiments`.
+# the results of a job; the format of stored files has its own version.
 EXCLUDED = (
-    *("flatlab", "flatlab.core", "flatlab.plan", "flatlab.experiments", "flatlab.store"),
-    *("flatlab.jobs", "flatlab.cli", "flatlab.version"),
+    *("flatlab.core", "flatlab.cli", "flatlab.version"),
+    *("flatlab.lab.jobs", "flatlab.lab.kinds", "flatlab.lab.plan"),
 )
 
-QUANTITIES = "flatlab.metrics"
+QUANTITIES = "flatlab.families"
 """Where `label` is what figures call a quantity, on which no result depends."""
 
 
@@ -46,7 +40,7 @@ QUANTITIES = "flatlab.metrics"
 def fingerprint(*roots: str) -> str:
     """A short hash of the modules `roots` and of everything they import from flatlab."""
     digest = hashlib.sha256()
-    for module in sorted(closure(*roots), key=former):
+    for module in sorted(closure(*roots)):
         digest.update(_content(module))
     return digest.hexdigest()[:16]
 
@@ -55,8 +49,8 @@ def fingerprint(*roots: str) -> str:
 def _content(module: str) -> bytes:
     empty = is_catalogue(module) or _is_folder(module)
     tree = ast.Module([], []) if empty else syntax(_file(module))
-    texts = ("label",) if f"{former(module)}.".startswith(f"{QUANTITIES}.") else ()
-    return f"{former(module)}\n{_text_of(tree, texts)}\n".encode() + _data(module, tree)
+    texts = ("label",) if f"{module}.".startswith(f"{QUANTITIES}.") else ()
+    return f"{module}\n{_text_of(tree, texts)}\n".encode() + _data(module, tree)
 
 
 def _data(module: str, tree: ast.Module) -> bytes:
@@ -77,24 +71,16 @@ def closure(*roots: str) -> frozenset[str]:
     waiting = [*roots, *(name for root in roots if is_catalogue(root) for name in _imported(root))]
     while waiting:
         module = waiting.pop()
-        if module in modules or _excluded(module):
+        if module in modules or (_excluded(module) and module not in roots):
             continue
         modules.add(module)
         waiting += _imports(module)
-        # Importing a module runs its package: the one that it was in.
-        waiting.append(current(former(module).rpartition(".")[0]))
+        waiting.append(module.rpartition(".")[0])  # importing a module runs its package
     return frozenset(modules)
 
 
 def _excluded(module: str) -> bool:
-    name = former(module)
-    return (
-        not module
-        or module.removeprefix("flatlab.") in ROOMS
-        or any(
-            name == each or (each != "flatlab" and name.startswith(f"{each}.")) for each in EXCLUDED
-        )
-    )
+    return module in ("", "flatlab") or f"{module}.".startswith(tuple(f"{e}." for e in EXCLUDED))
 
 
 def is_catalogue(module: str) -> bool:
@@ -143,10 +129,8 @@ def _named_by(module: str) -> Callable[[str], str]:
     """The name in flatlab of what a module imports; modules of a study may name others plainly."""
     study = module.split(".")[2] if module.startswith("flatlab.papers.") else ""
     if study not in studies():
-        return current
-    return lambda name: (
-        current(name) if f"{name}.".startswith("flatlab.") else module_of_study(name, study)
-    )
+        return str
+    return lambda name: name if f"{name}.".startswith("flatlab.") else module_of_study(name, study)
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
@@ -203,47 +187,10 @@ def _fields(node: Any, texts: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
             # Options stand in the files that compute: a typing error in the description of a key
             # would train anew. The limits of its values, keywords of the same call, count.
             value = []
-        if name in ("body", "orelse", "finalbody") and isinstance(value, list):
-            # A module that moved would train every network again, as would isort, which puts its
-            # import in another place.
-            value = _by_former_names(value)
         # Fields without a value differ between versions of Python, which add some. `kind` is the u
         # of u"text", `type_comment` a comment.
         if value is not None and value != [] and name not in ("kind", "type_comment"):
             yield name, value
-
-
-def _by_former_names(body: list[Any]) -> list[Any]:
-    """A body with the imports from flatlab as they were: by former names, one after the other."""
-    result: list[Any] = []
-    for is_ours, nodes in itertools.groupby(body, _is_import_of_ours):
-        if not is_ours:
-            result += nodes
-            continue
-        plain: dict[str, ast.ImportFrom] = {}
-        parts = [part for node in nodes for part in _under_former_names(node)]
-        for part in sorted(parts, key=lambda each: str(each.module)):
-            renames = any(alias.asname for alias in part.names)
-            first = part if renames else plain.setdefault(str(part.module), part)
-            if first is part:
-                result.append(part)
-            else:  # what one statement imported
-                first.names = sorted([*first.names, *part.names], key=lambda each: each.name)
-    return result
-
-
-def _under_former_names(node: ast.ImportFrom) -> Iterator[ast.ImportFrom]:
-    """One import of names, or several if what they name lay apart."""
-    names: dict[str, list[ast.alias]] = {}
-    for alias in node.names:
-        origin, _, name = former(f"{node.module}.{alias.name}").rpartition(".")
-        called = None if alias.asname == name else alias.asname
-        names.setdefault(origin, []).append(ast.alias(name, called))
-    yield from (ast.ImportFrom(origin, names[origin], 0) for origin in names)
-
-
-def _is_import_of_ours(node: object) -> bool:
-    return isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("flatlab.")
 
 
 def _joined(parts: list[ast.expr]) -> list[ast.expr]:

@@ -99,29 +99,17 @@ def parameterless(apply: Callable[[Tensor], FixedForward]) -> Layer:
     return Layer(forward)
 
 
-def fold(x: Tensor) -> FixedForward:
+def fold(x: Tensor, layout: torch.memory_format) -> FixedForward:
     """(runs, batch, channels, height, width) -> (batch, runs * channels, height, width)."""
-    y = x.transpose(0, 1).flatten(1, 2)
-    y = y.contiguous(memory_format=image_format(y))
+    y = x.transpose(0, 1).flatten(1, 2).contiguous(memory_format=layout)
     return y, lambda gradient: gradient.unflatten(1, (len(x), -1)).transpose(0, 1)
 
 
-def unfold(x: Tensor, runs: int) -> FixedForward:
+def unfold(x: Tensor, runs: int, layout: torch.memory_format) -> FixedForward:
     """(batch, runs * channels, height, width) -> (runs, batch, features)."""
 
     def input_gradient(gradient: Tensor) -> Tensor:
         gradient = gradient.unflatten(2, (-1, *x.shape[2:])).transpose(0, 1).flatten(1, 2)
-        return gradient.contiguous(memory_format=image_format(x))
+        return gradient.contiguous(memory_format=layout)
 
     return x.unflatten(1, (runs, -1)).transpose(0, 1).flatten(2), input_gradient
-
-
-def image_format(x: Tensor) -> torch.memory_format:
-    """The layout of images in memory: channels last where that has fast kernels.
-
-    A CPU has them in float32, a GPU for TF32. Elsewhere the framework's own layout keeps, in
-    float64, the rounding of mode `loop`.
-    """
-    cudnn: Any = torch.backends.cudnn
-    fast = not x.is_cuda or cudnn.conv.fp32_precision == "tf32"
-    return torch.channels_last if fast and x.dtype == torch.float32 else torch.contiguous_format

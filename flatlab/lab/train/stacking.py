@@ -1,6 +1,7 @@
 """Stacks several networks of one architecture into one sequence of layers."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 
 from flatlab.core.registry import imported
 from flatlab.lab.jobs.memory import keep_freed_memory
-from flatlab.lab.train.stacked_layers import Layer, fold, image_format, parameterless, sequential
+from flatlab.lab.train.stacked_layers import Layer, fold, parameterless, sequential
 
 
 class NotStackable(Exception):
@@ -49,6 +50,26 @@ def computed_order(modules: nn.Module) -> list[tuple[str, nn.Module]]:
     return children
 
 
+WIDE = 256
+"""Channels from which on a CPU computes one network's images faster in the framework's layout."""
+
+
+def image_layout(runs: int, tensors: Sequence[Tensor]) -> torch.memory_format:
+    """The layout of images in memory: channels last where that has fast kernels.
+
+    A CPU has them in float32, but for a wide network by itself; a GPU for TF32. Elsewhere the
+    framework's own layout keeps, in float64, the rounding of mode `loop`.
+
+    tensors: those of one network.
+    """
+    cudnn: Any = torch.backends.cudnn
+    wide = runs == 1 and any(tensor.ndim == 4 and len(tensor) >= WIDE for tensor in tensors)
+    on_gpu = any(tensor.is_cuda for tensor in tensors)
+    fast = cudnn.conv.fp32_precision == "tf32" if on_gpu else not wide
+    single = any(tensor.dtype == torch.float32 for tensor in tensors)
+    return torch.channels_last if fast and single else torch.contiguous_format
+
+
 class StackBuilder:
     """Walks through an architecture; knows whether the signal is folded images or vectors."""
 
@@ -60,10 +81,11 @@ class StackBuilder:
         states = [model.state_dict() for model in models]
         self.tensors: dict[str, Tensor] = {}
         self._folded: dict[str, Tensor] = {}
+        self.layout = image_layout(self.runs, [*states[0].values()])
         for name in states[0]:
             tensor = torch.stack([state[name].detach() for state in states])
             if tensor.ndim == 5:  # a convolution's; channels last is a layout of 4 dimensions
-                images = tensor.flatten(0, 1).contiguous(memory_format=image_format(tensor))
+                images = tensor.flatten(0, 1).contiguous(memory_format=self.layout)
                 self._folded[name], tensor = images, images.unflatten(0, (self.runs, -1))
             self.tensors[name] = tensor
         self.used: set[str] = set()
@@ -92,7 +114,7 @@ class StackBuilder:
     def fold(self) -> list[Layer]:
         """What must precede a layer of images: nothing if the signal is folded already."""
         folded, self.folded = self.folded, True
-        return [] if folded else [parameterless(fold)]
+        return [] if folded else [parameterless(partial(fold, layout=self.layout))]
 
     def tensor(self, name: str, folded: bool = False) -> Any:
         """A tensor of all runs, (runs, ...), or folded (runs * channels, ...); None if absent."""

@@ -176,7 +176,7 @@ def test_a_caption_counts_the_networks_that_are_shown():
     curves = plan.Curves("mlp-grid", quantities=("mls",), **titled)
     assert words(curves) == f"5 narrow perceptron and VGG {data}; {left_out}; {of_both}"
     where = {"architecture": "mlp"}
-    sweep = {"quantities": ("mls",), "along": {"lr": ("rate", "linear")}, "line": "seed"}
+    sweep = {"quantities": ("mls",), "along": {"lr": "rate"}, "line": "seed"}
     mlps = f"4 narrow perceptron {data}; 2 left out (did not converge); {of_mlps}"
     lines = plan.Sweep("mlp-grid", where=where, **sweep, **titled)
     assert words(lines) == mlps

@@ -38,7 +38,7 @@ def settings(**changes):
     declared: dict[str, Any] = {
         "quantities": ("train_loss", "sharpness"),
         "labels": {"train_loss": "the loss", "sharpness": "the sharpness"},
-        "along": {"batch_size": ("batch size", "logarithmic")},
+        "along": {"batch_size": "batch size"},
         "line": "lr",
     }
     return Sweep("some-grid", title="", caption="", **(declared | changes)).resolved()
@@ -97,7 +97,7 @@ def test_networks_that_diverged_and_values_that_are_missing_do_not_count():
 
 def test_a_column_of_several_has_the_networks_for_which_the_others_are_zero():
     made = table(lr=(0.1,), mixup=(0.0, 0.5), sam=(0.0, 0.1))
-    along = {"mixup": ("mixup", "linear"), "sam": ("SAM", "symmetric")}
+    along = {"mixup": "mixup", "sam": "SAM"}
     fig, frame = drawn(made, along=along)
     for name, other in (("mixup", "sam"), ("sam", "mixup")):
         rows = frame[(frame["row"] == "run") & (frame["along"] == name)]

@@ -210,7 +210,7 @@ def test_odd_tables_are_drawn(case):
         assert all(any(t.get_text() == "no values" for t in ax.texts) for ax in axes)
 
 
-ALONG = {"along": {"batch_size": ("size", "linear")}, "line": "lr"}
+ALONG = {"along": {"batch_size": "size"}, "line": "lr"}
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ ALONG = {"along": {"batch_size": ("size", "linear")}, "line": "lr"}
         (plan.Matrix, {"quantities": ["mls", "msl"]}, "msl; did you mean 'mls'?"),
         (plan.Sweep, {**ALONG, "quantities": ["msl"]}, "msl; did you mean 'mls'?"),
         (plan.Sweep, {**ALONG, "line": "lrr"}, "lrr; did you mean 'lr'?"),
-        (plan.Sweep, {**ALONG, "along": {"size": ("x", "linear")}}, "size"),
+        (plan.Sweep, {**ALONG, "along": {"size": "x"}}, "size"),
     ],
 )
 def test_what_a_table_does_not_have_is_one_sentence(template, asked, sentence):
@@ -234,7 +234,7 @@ def test_what_a_table_does_not_have_is_one_sentence(template, asked, sentence):
 
 def test_a_label_is_that_of_the_definition_unless_a_figure_has_its_own():
     """Planning reads it from the syntax of the file that measuring imports."""
-    families = (imported("metrics", key) for key in keys_of("metrics"))
+    families = (imported("families", key) for key in keys_of("families"))
     defined = {n: q.label for family in families for n, q in family.QUANTITIES.items() if q.label}
     assert labels_of([*defined, "none"]) == defined
     assert labels_of(["weight_norm[fc1]", "mls[conv1]"]) == {"mls[conv1]": "MLS"}

@@ -65,7 +65,7 @@ def test_all_measures_of_all_papers_are_columns_whatever_the_networks():
     arrays = {n: np.stack([a, 0 * a, np.full_like(a, np.nan)])[:, None] for n, a in states.items()}
     about = {"runs": ["usual", "zero", "nan"], "steps": [1] * 3, "ended": ["finished"] * 3}
     table = measure_pack([(arrays, {**about, "iterations": [1]})], raw, settings)
-    known = {name for each in FAMILIES for name in imported("metrics", each).QUANTITIES}
+    known = {name for each in FAMILIES for name in imported("families", each).QUANTITIES}
     assert {*table.data_vars} <= known
     papers = {
         array.attrs["source"].split()[0]

@@ -1,4 +1,4 @@
-"""Networks of a study: from files, or trained by its own function; what former names say."""
+"""Networks of a study: from files, or trained by its own function."""
 
 import json
 import os
@@ -246,28 +246,6 @@ def test_what_does_not_fit_or_returns_something_else_loses_nothing(study, capsys
     declare("mine-files", FILES)
     assert main(["run", "mine-files"]) == 1
     assert "lr0.1-width4-s0.pt does not fit mine:build" in capsys.readouterr().err
-
-
-@pytest.mark.more
-def test_former_kinds_and_keys_are_read_with_a_sentence_that_says_the_present_ones(study):
-    """In two ways: a loop as it was, and a zoo whose sections moved."""
-    present, planned_ = {**LOOP}, planned().experiment("mine-loop")
-    del present["from"]
-    declare("mine-loop", {**present, "kind": "loop"})
-    with pytest.warns(FutureWarning, match="kind loop is now kind: networks, from: function"):
-        former = planned().experiment("mine-loop")
-    assert former == planned_
-    declare("mine-loop", LOOP)
-    zoo = {"title": "Mine", "name": "mine", "jobs": 2, "kind": "networks", "from": "timm"}
-    zoo |= {"networks": ["*vit*"], "images": "pictures", "classes": 3}
-    declare("mine-zoo", {**zoo, "measure": {"families": ["adaptive"], **ADAPTIVE}})
-    now = planned().experiment("mine-zoo")
-    pretrained = {key: zoo.pop(key) for key in ("networks", "images", "classes")}
-    del zoo["from"]
-    before = {**zoo, "kind": "zoo", "pretrained": pretrained, "samples": 9, "seed": 1}
-    declare("mine-zoo", {**before, "adaptive": {"outputs": "sigmoid", "rho": 0.2}})
-    with pytest.warns(FutureWarning, match="stand under measure"):
-        assert planned().experiment("mine-zoo") == now
 
 
 def replaced(path):

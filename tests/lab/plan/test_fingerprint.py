@@ -89,7 +89,14 @@ IMPORTS = [
     "from .far.last import thing",
 ]
 CATALOGUE = '"""What there is."""\nfrom flatlab.far.last import thing\n__all__ = ["thing"]\n'
-EXCLUDED = ["__init__", "plan/__init__", "plan/figures", "store", "jobs/job", "cli"]
+EXCLUDED = [
+    "__init__",
+    "lab/plan/__init__",
+    "lab/plan/figures",
+    "core/store",
+    "lab/jobs/job",
+    "cli",
+]
 
 
 def edits():
@@ -114,10 +121,6 @@ def edits():
             "a/printed/1.csv": "1",
         }
         yield f"a file that {reader} reads", files, {"a/printed/1.csv": "2"}, reader == "root"
-    for room, value in (("families", 1), ("metrics", 2)):  # metrics is the former name
-        files = {"a/root": "from flatlab.metrics.other import A", "families/other": "A = 1"}
-        after = {"a/root": f"from flatlab.{room}.other import A", "families/other": f"A = {value}"}
-        yield f"an import by a former name, {room}", files, after, value == 2
     through = {"a/root": "from flatlab.far.other import x", "far/other": "x = 1", "far/last": ""}
     other, code = {"far/last": "x = 2"}, f"{CATALOGUE}thing += 1\n"
     for name, before, after, counts in (
@@ -201,9 +204,7 @@ def only_a_docstring():
 '''
 
 ELSEWHERE = """
-import ast, importlib.util, json, pathlib, runpy, sys, types
-former_names = pathlib.Path(sys.argv[2]) / "core/former_names.py"
-spec = importlib.util.spec_from_file_location("flatlab.core.former_names", former_names)
+import ast, json, pathlib, runpy, sys, types
 registry = types.ModuleType("flatlab.core.registry")  # it needs compiled libraries
 registry.PACKAGE = pathlib.Path(sys.argv[2])
 registry.file_of = lambda module: None
@@ -211,9 +212,7 @@ registry.syntax = lambda path: ast.parse(path.read_bytes())
 studies = types.ModuleType("flatlab.core.studies")
 studies.studies = dict
 studies.module_of_study = lambda module, study: module
-names = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(names)
-sys.modules.update({module.__name__: module for module in (registry, studies, names)})
+sys.modules.update({module.__name__: module for module in (registry, studies)})
 fingerprint = runpy.run_path(sys.argv[1])["fingerprint"]
 print(json.dumps({room: fingerprint(*roots) for room, roots in json.loads(sys.argv[3]).items()}))
 """

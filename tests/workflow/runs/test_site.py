@@ -189,9 +189,9 @@ def the_tutorials_have_printed_and_drawn(site):
 
 def every_measure_is_in_the_index_and_on_the_page_of_its_family(site):
     index = (site / "measures.html").read_text()
-    for key in keys_of("metrics"):
+    for key in keys_of("families"):
         page = "measures" if key == "prediction" else f"measures/{key}"
         text = (site / f"{page}.html").read_text()
-        for name in imported("metrics", key).QUANTITIES:
+        for name in imported("families", key).QUANTITIES:
             assert f"<code>{name}</code>" in index, name
             assert name in text, name

@@ -96,7 +96,7 @@ def paper(lab):
     folder = lab / "papers/doe2027"
     new.run(argparse.Namespace(folder=folder))
     examples = {name: block for name, _, block in BLOCKS.findall(PAGES)}
-    for name in ("metrics/weight_norms.py", "figures.py", "fig3.py"):
+    for name in ("families/weight_norms.py", "figures.py", "fig3.py"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(examples[name].replace("mystudy", "doe2027"))
     return folder

@@ -17,4 +17,5 @@ def stacked(module: nn.Module, name: str, builder: StackBuilder) -> list[Layer] 
     if type(module) is not nn.Flatten or (module.start_dim, module.end_dim) != (1, -1):
         return None
     folded, builder.folded = builder.folded, False
-    return [parameterless(functools.partial(unfold, runs=builder.runs) if folded else flatten)]
+    of_images = functools.partial(unfold, runs=builder.runs, layout=builder.layout)
+    return [parameterless(of_images if folded else flatten)]

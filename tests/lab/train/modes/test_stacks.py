@@ -87,8 +87,7 @@ STACKABLE = {
 @pytest.mark.parametrize("layer", STACKABLE.values(), ids=STACKABLE)
 def test_gradients_of_a_stack_are_those_of_autograd(layer, layout, normal, monkeypatch):
     """In the layouts of both precisions, to the digits of float64."""
-    for module in ("stacked_layers", "stacking"):
-        monkeypatch.setattr(f"flatlab.lab.train.{module}.image_format", lambda x: layout)
+    monkeypatch.setattr("flatlab.lab.train.stacking.image_layout", lambda *_: layout)
     torch.manual_seed(0)
     probe = nn.Sequential(layer, nn.Flatten()).double()
     size = probe(normal(2, 2, 8, 8)).shape[1]
