@@ -31,20 +31,6 @@ if TYPE_CHECKING:  # a second to import, for commands that read no table
 STORE_VERSION = 1
 """To be increased when the layout of the files changes; older files are then refused."""
 
-RENAMED = {
-    "output_frobenius": "output_norm",
-    "plain_trace": "sharpness",
-    "plain_trace_error": "sharpness_error",
-    "adaptive_trace": "elementwise_adaptive_trace",
-    "adaptive_trace_error": "elementwise_adaptive_trace_error",
-    "mean_norm": "mls",
-    "mean_norm_error": "mls_error",
-    "normalized_norm": "normalized_mls",
-    "normalized_norm_error": "normalized_mls_error",
-    "norm_per_sample": "mls_per_sample",
-}
-"""Present names of quantities by those that older tables, metric files and reports have."""
-
 _MARK = b"sha256:"
 _COMMENT = len(_MARK) + 64
 _OTHER_HASH = "its content does not match its hash"
@@ -136,11 +122,6 @@ def load_dataset(path: str | Path) -> xr.Dataset:
     with ZipStore(Path(path), mode="r") as store:
         dataset = xr.open_zarr(store, consolidated=False, chunks=None).load()
     _check_version(path, dataset.attrs.pop("store_version", None))
-    # Where it has a quantity under both names, two families had measured it: one is dropped.
-    former = [name for name in RENAMED if name in dataset]
-    twice = [name for name in former if RENAMED[name] in dataset]
-    renamed = {name: RENAMED[name] for name in former if name not in twice}
-    dataset = dataset.drop_vars(twice).rename(renamed)
     names = sorted(map(str, dataset.data_vars))  # archives list them in no fixed order
     return dataset[names].assign_coords(dataset.coords)  # some are on axes of their own
 

@@ -29,7 +29,7 @@ from flatlab.papers.chen2026.claims_stated import (
     stated,
 )
 from flatlab.papers.chen2026.claims_trends import CLAIMS, MLP, PairPlot, TrendFigure, pairs
-from flatlab.stats.estimate import Array, Estimate
+from flatlab.stats.estimate import Array
 from flatlab.stats.verdict import Verdict, every, not_run, some, theorem, violations
 
 WEAK, MUCH = 0.3, 0.5
@@ -280,15 +280,8 @@ ZOO = "vision-zoo"
 FAR = 0.1
 """The share of all networks that lies beyond a corner."""
 SHARPNESS, NORMALIZED = "adaptive_sharpness", "normalized_mls"
-WORDS = {NORMALIZED: "normalized_norm", "mls": "mean_norm", "log sharpness": "log plain_trace"}
-"""What columns are called in evidence."""
 
 claimed = partial(CLAIMS, "fig5", admits=(OWN,))
-
-
-def rho_of_zoo(e: ResultTables, x: str, y: str) -> Estimate:
-    """Pearson's correlation of two columns over the networks that were measured."""
-    return e[ZOO].rho(x, y).labelled(f"rho({WORDS.get(x, x)}, {WORDS.get(y, y)})")
 
 
 def place(e: ResultTables, family: str, *where: tuple[str, float, bool]) -> Verdict:
@@ -305,7 +298,7 @@ def place(e: ResultTables, family: str, *where: tuple[str, float, bool]) -> Verd
     inside, entries, right = networks.where(family=names), [], []
     for name, share, above in where:
         median, limit = np.median(inside.column(name)), np.quantile(networks.column(name), share)
-        text = f"median {WORDS.get(name, name)} of {family} - quantile {share:g} of all"
+        text = f"median {name} of {family} - quantile {share:g} of all"
         sign = {"claim": "> 0" if above else "< 0"}
         entries.append({"quantity": text, "value": median - limit, "n": inside.count, **sign})
         right.append((median > limit) == above)
@@ -316,7 +309,7 @@ claimed(
     "rho(normalized MLS, log adaptive sharpness) > 0",
     "caption of Fig. 5, Sec. 4.3",
     "For most models, there is a positive correlation between Sharpness and MLS",
-)(lambda e: rho_of_zoo(e, NORMALIZED, f"log {SHARPNESS}") > 0)
+)(lambda e: e[ZOO].rho(NORMALIZED, f"log {SHARPNESS}") > 0)
 claimed(
     "MobileViTs lie in the upper left: median sharpness > 90 % of all, median normalized MLS < the "
     "median of all",
@@ -336,7 +329,7 @@ claimed(
     "Sec. 4.3",
     "Interestingly, we did not observe this correlation between unnormalized metrics",
     threshold=WEAK,
-)(lambda e, weak: rho_of_zoo(e, "mls", "log sharpness").within(weak))
+)(lambda e, weak: e[ZOO].rho("mls", "log sharpness").within(weak))
 
 
 # What the text states of the same networks -------------------------------------------------------

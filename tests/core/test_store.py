@@ -234,14 +234,3 @@ def test_a_file_of_other_weights_is_no_pack(tmp_path):
     store.save_weights(tmp_path / "b.safetensors", {"weight": np.ones(3)})
     with pytest.raises(store.StoreError, match="holds no trained networks"):
         store.TrainedPack.load(tmp_path / "b.safetensors")
-
-
-def test_older_files_are_read_under_the_present_names_of_quantities(tmp_path):
-    """Also where two families had measured one quantity under two names."""
-    values = {"mean_norm": 1.0, "mean_norm_error": 0.1, "output_norm": 2.0, "output_frobenius": 2.1}
-    store.save_dataset(tmp_path / "a.zarr.zip", xr.Dataset(values))
-    back = store.load_dataset(tmp_path / "a.zarr.zip")
-    present = {"mls": 1.0, "mls_error": 0.1, "output_norm": 2.0}
-    assert {name: float(back[name]) for name in back} == present
-    store.save_dataset(tmp_path / "a.zarr.zip", back)
-    assert store.load_dataset(tmp_path / "a.zarr.zip").identical(back)

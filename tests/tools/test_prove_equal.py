@@ -14,7 +14,7 @@ from flatlab.lab.plan import PROOFS, Plan
 from tools.prove_equal import checkout
 from tools.prove_equal.__main__ import main
 from tools.prove_equal.jobs import Cut, Planned, pieces
-from tools.prove_equal.proof import Version, differences
+from tools.prove_equal.proof import differences
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -108,24 +108,6 @@ def measure(*given):
     found.values[name] = found.values[name] * 2
     return found
 """
-
-
-FORMER = """
-class Plan:
-    def __init__(self, config, folder):
-        assert (folder / "mine.yaml").is_file()
-        self.experiments = {}
-
-fingerprint = module_of = None
-"""
-
-
-def test_a_checkout_of_the_former_layout_is_asked_in_its_way(tmp_path):
-    for name, content in {"experiments/mine.yaml": "", "flatlab/plan.py": FORMER}.items():
-        store.replace(tmp_path / "old" / name, content.encode())
-    version = Version(tmp_path / "old", tmp_path / "results", {})
-    answer = version.ask("plan", {"experiments": {"demo": ["mine"]}})
-    assert answer == {"demo": {"experiments": {}, "data": {}}}
 
 
 @pytest.mark.more

@@ -24,15 +24,12 @@ def planned(checkout: Path, request: dict[str, Any]) -> dict[str, Any]:
     Returns by scale and experiment: its kind, and by pack `train` (None if nothing is trained) and
     `measure` by family; each job with its rule, inputs, outputs and params.
     """
-    if former := not (checkout / "flatlab/lab").is_dir():
-        from flatlab.plan import Plan, fingerprint, module_of
-    else:
-        from flatlab.lab.plan import Plan, fingerprint, module_of
+    from flatlab.lab.plan import Plan, fingerprint, module_of
 
     answer: dict[str, Any] = {}
     for scale, keys in request["experiments"].items():
         config = {**request["config"], "scale": scale}
-        plan = Plan(config, checkout / "experiments") if former else Plan(config)
+        plan = Plan(config)
         known = [key for key in keys if key in plan.experiments]
         needed = {other for key in known for other in plan.experiments[key].needs()}
         answer[scale] = {"experiments": {}, "data": {}}
@@ -66,10 +63,8 @@ def run(checkout: Path, request: dict[str, Any]) -> None:
     """
     for job in request["jobs"]:
         if not is_done(job):
-            script = checkout / "scripts/job.py"
-            if not script.is_file():  # of a checkout with a script for each rule
-                script = script.with_name(f"{job['rule']}.py")
-            runpy.run_path(str(script), {"snakemake": as_passed(job, request["config"])})
+            scope = {"snakemake": as_passed(job, request["config"])}
+            runpy.run_path(str(checkout / "scripts/job.py"), scope)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import numpy as np
 from flatlab.core.paths import PROOFS, record_of
 from flatlab.core.progress import Progress
 from flatlab.core.schema import Refusal
-from flatlab.core.store import RENAMED, load_dataset, load_json, load_weights, save_json
+from flatlab.core.store import load_dataset, load_json, load_weights, save_json
 from flatlab.lab.jobs.job import commit_of
 from tools.prove_equal.jobs import Change, Cut, Piece, Planned, pieces
 
@@ -84,8 +84,7 @@ class Proof:
     new: this one.
     experiments: keys by scale.
     cut: how much is trained.
-    renamed: new names of quantities by old ones, "" for those that are gone; besides those that
-        the store knows, and reads by their new names.
+    renamed: new names of quantities by old ones, "" for those that are gone.
     """
 
     def __init__(
@@ -168,7 +167,7 @@ class Proof:
                 "old_commit": commit_of(old.checkout),
                 "commit": commit_of(new.checkout),
                 **asdict(self.cut),
-                "renamed": {**RENAMED, **self.renamed},
+                "renamed": dict(self.renamed),
                 **self._machine(outcomes[0]),
                 "evidence": [
                     {
