@@ -119,7 +119,7 @@ def _declaration(
     return Sweep(
         keys,
         quantities=tuple(names),
-        along={name: (name.replace("_", " "), "linear") for name in along},
+        along={name: name.replace("_", " ") for name in along},
         line=options.by or next((name for name in known if name not in along), along[0]),
         size_inches=(7.1, 1.4 + 2.4 * (1 if len(along) == 1 else len(names))),
         **common,

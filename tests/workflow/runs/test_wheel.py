@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from importlib.util import find_spec
@@ -16,10 +17,13 @@ import torch
 from flatlab.core import store
 from tests.workflow.lab import LEAKING, ROOT
 
-FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "Snakefile", "config.yaml")
-FOLDERS = ("flatlab", "rules", "scripts", "papers", "envs", "report", "profiles")
+FILES = (
+    *("CHANGELOG.md", "CITATION.cff", "LICENSE", "README.md"),
+    *("MANIFEST.in", "Snakefile", "config.yaml", "pyproject.toml", "setup.py"),
+)
+FOLDERS = ("flatlab", "rules", "scripts", "papers", "envs", "report", "profiles", "tests")
 WORKFLOW = "flatlab/workflow/"
-BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+BUILD = "import sys; from setuptools import build_meta; build_meta.build_{}(sys.argv[1])"
 BUILDS = find_spec("setuptools") and find_spec("pip")
 
 pytestmark = [
@@ -29,8 +33,14 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def wheel(built_once):
+def archives(built_once):
+    """A folder with the sdist, and the wheel that is built from it."""
+
     def build(folder):
+        def built(kind, source):
+            command = [sys.executable, "-c", BUILD.format(kind), str(folder)]
+            subprocess.run(command, cwd=source, check=True, capture_output=True)
+
         source = folder / "source"
         source.mkdir(parents=True)
         for name in FILES:
@@ -38,10 +48,17 @@ def wheel(built_once):
         for name in FOLDERS:
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / name, source / name, ignore=ignored)
-        command = [sys.executable, "-c", BUILD, str(folder)]
-        subprocess.run(command, cwd=source, check=True, capture_output=True)
+        built("sdist", source)
+        with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
+            archive.extractall(folder / "unpacked", filter="data")
+        built("wheel", next((folder / "unpacked").iterdir()))
 
-    return next(built_once("wheel", build).glob("*.whl"))
+    return built_once("archives", build)
+
+
+@pytest.fixture(scope="module")
+def wheel(archives):
+    return next(archives.glob("*.whl"))
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +102,12 @@ def test_the_wheel_holds_every_module_and_asks_for_no_snakemake(wheel):
     needs = [line for line in metadata.splitlines() if line.startswith("Requires-Dist: ")]
     assert any("torch" in line for line in needs)
     assert [line for line in needs if "snakemake" in line and "extra ==" not in line] == []
+
+
+def test_the_sdist_holds_what_the_wheel_is_built_from_and_nothing_else(archives):
+    with tarfile.open(next(archives.glob("*.tar.gz"))) as archive:
+        there = {name.split("/")[1] for name in archive.getnames() if "/" in name}
+    assert there == {*FILES, *FOLDERS, "PKG-INFO", "flatlab.egg-info", "setup.cfg"} - {"tests"}
 
 
 def test_what_the_package_imports_is_declared():
