@@ -4,12 +4,13 @@
 # make test-full  before a change is merged: these and all further cases; 10 to 22 minutes (CI does it in two parts)
 # make test-all  before a release: these and the long ones: random kills, and a real Slurm where one can be started
 # make lint   formatting, types, import rules, workflow lint, prose, and how much there is
+# make format  the layout that `make lint` asks for
 # make bench  what is fast, as ratios measured in one run
 # make peers  what other libraries do, tried; installs those of envs/bench.in, with which `make bench` then compares as well
 # make gpu    on a machine with a GPU: the tests that need one, and its benchmark; ten minutes (FAKE=1: without one)
 # make site   the site, build/site/index.html, from docs/ and published results
 # make lock   resolve envs/*.in again
-# make cluster  a grid on a real Slurm that is started here (root, Debian's packages), against a local run
+# make cluster  a grid and a study on a real Slurm that is started here (root, Debian's packages), against a local run
 # make faults   what a cluster does to jobs, each on that Slurm, and results on an object store; 20 minutes
 #
 # make PYTHON=/path/to/python ...   use an environment that already has what envs/requirements.txt lists

@@ -8,7 +8,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 from flatlab.version import __version__  # noqa: E402 - the package lies beside this folder
 
 project = "flatlab"
-author = "the flatlab developers"
+author = "the flatlab authors"
 version = release = __version__
 extensions = [
     "myst_parser",

@@ -33,18 +33,18 @@ SUITES = {
     "cli": ["workflow"],
     "papers": ["papers"],
 }
-"""Beside its own folder, what concerns a file of each room."""
+"""Beside its own folder, what concerns a file of each package."""
 
 
 def tests_of(file: str, near: bool) -> list[str]:
     """Folders and files with tests, the nearest first.  near: of its own folder alone."""
     path = Path(file)
-    room = path.parts[0 if path.parts[0] == "papers" else 1]
-    if room == "papers":
+    package = path.parts[0 if path.parts[0] == "papers" else 1]
+    if package == "papers":
         return [f"papers/{path.parts[1]}/tests"]
     own = Path("tests", *path.with_suffix("").parts[1:])
     nearest = [own.with_name(f"test_{own.name.strip('_')}.py"), *list(own.parents)[:-1]]
-    beyond = [Path(each if each == "papers" else f"tests/{each}") for each in SUITES[room]]
+    beyond = [Path(each if each == "papers" else f"tests/{each}") for each in SUITES[package]]
     chosen = dict.fromkeys(each for each in [*nearest, *beyond] if each != Path("tests"))
     there = [str(each) for each in chosen if (ROOT / each).exists()]
     return there[: 1 + there[0].endswith(".py")] if near else there

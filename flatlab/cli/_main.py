@@ -15,7 +15,6 @@ import yaml
 from flatlab import __version__
 from flatlab.core import text
 from flatlab.core.registry import syntax
-from flatlab.core.schema import Refusal
 from flatlab.lab import plan
 
 GROUPS = {
@@ -47,13 +46,6 @@ EXAMPLES = {
     "table": "flatlab table 'checkpoints/*.pt' --model mine:build --data x.npz --out t.zarr.zip",
 }
 WIDTH = 80
-GONE = {
-    "train": "an experiment with `from: function` trains run by run, and resumes (docs/studies.md)",
-    "rank": "flatlab table puts networks side by side (docs/own-networks.md)",
-    "prove-equal": "in a clone of the project: python -m tools.prove_equal OLD_CHECKOUT",
-    "findings": "in a clone of the project: python -m tools.findings",
-}
-"""Commands that there were, and what to use instead."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,8 +53,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else [*arguments]
     try:
         chosen = next((word for word in words if not word.startswith("-")), "")
-        if chosen in GONE:
-            raise Refusal(f"flatlab {chosen} is gone; {GONE[chosen]}")
         options = parser(chosen)[0].parse_args(words)
         return options.run_command(options)
     except ModuleNotFoundError as error:

@@ -1,7 +1,7 @@
 """Studies: folders, each of which holds what belongs to one question.
 
 A study has `figures.py` (with `PAPER` and `FIGURES`) and perhaps `claims.py`, modules of its
-figures, `experiments/*.yaml`, and files in `data`, `networks`, `metrics`, `losses`, `simulations`
+figures, `experiments/*.yaml`, and files in `data`, `networks`, `families`, `losses`, `simulations`
 and `train/...`. Its key is the name of its folder in lower case, letters and digits alone. Its
 files are modules of flatlab: `networks/mine.py` is `flatlab.networks.mine`, `claims.py` is
 `flatlab.papers.<key>.claims`, in every process of a workflow. The studies that ship with the

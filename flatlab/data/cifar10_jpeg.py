@@ -1,4 +1,4 @@
-"""CIFAR-10 as JPEG files, one folder per class: a stand-in, with its own name, for the original.
+"""CIFAR-10 as JPEG files, one folder per class: evidence on it is reduced.
 
 The images were encoded again, with losses: they are not the original data.
 """

@@ -21,6 +21,5 @@ quantities are estimates of what other families compute exactly.
 
 from flatlab.core.errors import MeasureError
 from flatlab.measuring.quantity import Measured, Quantity, SampleSet, Settings
-from flatlab.measuring.quantity import SampleSet as Samples  # by the name that studies may have
 
-__all__ = ["MeasureError", "Measured", "Quantity", "SampleSet", "Samples", "Settings"]
+__all__ = ["MeasureError", "Measured", "Quantity", "SampleSet", "Settings"]

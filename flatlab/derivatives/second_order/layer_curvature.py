@@ -7,7 +7,7 @@ Hessian of the mean loss in its weights with blocks, for rows s and t of W,
 
 H^z is d^2 l / df^2 for the last layer, Gamma^T (d^2 l / df^2) Gamma with Gamma = df/dz if all that
 follows the layer is piecewise linear, and otherwise the second derivative by two backward passes.
-Source: petzka2021 Def. 3 and 13, in the form of docs/measures.md.
+Source: petzka2021 Def. 3 and 13, in the form of docs/measures/flatness.md.
 """
 
 from collections import Counter
