@@ -62,8 +62,8 @@ def minima(
         lines=True,
         subset=("trained by SGD", "sgd", "sgd_low", "sgd_high"),
         title=title,
-        caption=(said, BY_OPTIMIZER, FEATURES if measures is LAYERS else LAST_LAYER),
-        details=(GAP, captions.INTERVALS),
+        caption=(said, BY_OPTIMIZER, "Features are standardized."),
+        details=(GAP, FEATURES if measures is LAYERS else LAST_LAYER, captions.INTERVALS),
         size_inches=(7.1, height),
         **about,
     )
