@@ -47,8 +47,10 @@ def run_estimate(options: argparse.Namespace) -> int:
 
     chosen = load_plan(options.scale, options.device)
     experiments = forecast.experiments_named(chosen, options.name)
-    times = forecast.published() | forecast.recorded(chosen, experiments=experiments)
-    kinds = forecast.forecast(chosen, times, experiments)
+    here, there = forecast.recorded(chosen, experiments=chosen.experiments), forecast.published()
+    factor = forecast.slower(here, there)
+    scaled = {key: (seconds * factor, *rest) for key, (seconds, *rest) in there.items()}
+    kinds = forecast.forecast(chosen, scaled | here, experiments)
     rows: list[Sequence[object]] = [("jobs of", "network", "to do", "done", "hours", "from")]
     for *head, hours, basis in kinds:
         shown = "unknown" if hours is None else f"{hours:.2f}"
@@ -59,7 +61,12 @@ def run_estimate(options: argparse.Namespace) -> int:
     print(text.table("<<>>><", *rows))
     print(
         f"{sum(each.jobs for each in kinds)} jobs: {took}; with {forecast.JOB_S:.0f} s per job for "
-        f"starting it, on {chosen.config.device}, at the speed of the machines in the records"
+        f"starting it, on {chosen.config.device}, "
+        + (
+            "at the speed of the machines in the records"
+            if factor == 1
+            else f"{factor:.2g} times what published records say, as jobs took that were done here"
+        )
     )
     if disk := chosen.disk_use(forecast.with_needs(chosen, chosen.config.scale, experiments)):
         print(disk)

@@ -84,18 +84,41 @@ def test_jobs_of_the_same_size_and_architecture_are_a_better_basis(chosen):
         "vgg (widths 4-8)": (0.2 * mean, 0.02 * mean, 2),
         "vgg (widths 64)": (6 * mean, 3 * mean, 1),
     }.items():
-        times["train", network, "cpu"] = time
+        times["train", network, "cpu", time[1] / time[2]] = time
         bases.append(of(chosen, VGG, times))
         assert bases[-1].basis.removeprefix("roughly, ") == f"{time[2]} jobs of {network}"
     seconds = [each.hours * 3600 - forecast.JOB_S * each.jobs for each in bases]
     assert seconds == pytest.approx([8 * work, 10 * work, 2 * work])
 
 
+def test_of_one_network_the_jobs_nearest_in_work_count(chosen):
+    """Those that stop early, or whose steps are all overhead, are of other sizes."""
+    tasks = tasks_of(chosen, MLP)
+    [*sizes] = {task.work for task in tasks}
+    rates = {size: 10.0**number for number, size in enumerate(sizes)}
+    times = {
+        ("train", MLP, "cpu", 1.01 * size): (1.01 * size * rate, 1.01 * size, 1)
+        for size, rate in rates.items()
+    }
+    found = of(chosen, MLP, times)
+    seconds = sum(task.work * rates[task.work] + forecast.JOB_S for task in tasks)
+    assert found.hours == pytest.approx(seconds / 3600)
+    assert found.basis == f"{len(sizes)} jobs"
+
+
+def test_jobs_done_in_both_places_say_how_much_slower_this_one_is():
+    key = ("train", MLP, "cpu", 2.0)
+    there = {key: (10.0, 4.0, 2), ("train", VGG, "cpu", 2.0): (50.0, 2.0, 1)}
+    assert forecast.slower({key: (15.0, 2.0, 1)}, there) == 3
+    assert forecast.slower({("train", MLP, "cpu", 3.0): (15.0, 3.0, 1)}, there) == 1
+    assert forecast.slower({}, there) == 1
+
+
 def test_training_that_stops_early_is_said_to_take_less(chosen):
     tasks = list(forecast.jobs_of(chosen, "demo", ["full-batch-grid", "mlp-grid"]))
     assert {task.stops for task in tasks if task.stage == "train"} == {True, False}
     assert not any(task.stops for task in tasks if task.stage != "train")
-    times = {("train", "mlp", "cpu"): (1.0, 1.0, 1)}
+    times = {("train", "mlp", "cpu", 1.0): (1.0, 1.0, 1)}
     for key, early in (("full-batch-grid", True), ("mlp-grid", False)):
         found = forecast.forecast(chosen, times, [key])
         bases = [each.basis for each in found if each.kind == "train"]
@@ -132,8 +155,8 @@ def test_published_records_serve_where_there_are_no_others_and_are_added_up(chos
     publish("demo", times)
     assert forecast.published() == times
     for scale, seconds in (("short", 10.0), ("paper", 30.0)):
-        publish(scale, {("train", "linear", "cpu"): (seconds, 2 * seconds, 1)})
-    assert forecast.published() == {**times, ("train", "linear", "cpu"): (40.0, 80.0, 2)}
+        publish(scale, {("train", "linear", "cpu", 5.0): (seconds, 5.0, 1)})
+    assert forecast.published() == {**times, ("train", "linear", "cpu", 5.0): (40.0, 10.0, 2)}
 
 
 def test_the_networks_of_a_zoo_are_trained_for_it_and_measured_as_a_zoo(chosen, small_zoo):
@@ -152,7 +175,7 @@ def test_the_networks_of_a_zoo_are_trained_for_it_and_measured_as_a_zoo(chosen, 
     assert task.kind == "representativeness"
     record(task, 3.0)
     times = forecast.recorded(chosen, ["demo"], ["representativeness"])
-    assert times == {("representativeness demo", "", "cpu"): (3.0, 1.0, 1)}
+    assert times == {("representativeness demo", "", "cpu", 1.0): (3.0, 1.0, 1)}
     assert forecast.recorded(chosen, ["demo"], ["small-zoo"]) == {}
 
 

@@ -108,12 +108,12 @@ def _tables(scale: str) -> list[str]:
 
 def _seconds(device: str) -> dict[tuple[str, str], float]:
     """Seconds per unit of work, by kind and network, from the records of published jobs."""
-    times = forecast.published()
-    return {
-        (kind.partition(" ")[0], network): seconds / work
-        for (kind, network, where), (seconds, work, _) in times.items()
-        if where == device and work
-    }
+    sums: dict[tuple[str, str], list[float]] = {}
+    for (kind, network, where, _), (seconds, work, _) in forecast.published().items():
+        if where == device and work:
+            known = sums.setdefault((kind.partition(" ")[0], network), [0.0, 0.0])
+            known[:] = known[0] + seconds, known[1] + work
+    return {key: seconds / work for key, (seconds, work) in sums.items()}
 
 
 if __name__ == "__main__":

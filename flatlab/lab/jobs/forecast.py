@@ -2,10 +2,11 @@
 
 Each job leaves its run time in the record beside its output. On a CPU the processor's time counts,
 since other work may have run beside it. Resumed jobs know that of their last part alone, and do not
-count. From these records, training and measuring are predicted in proportion to their work, or, if
-their work is unknown, from jobs at the same scale. What no job of a network is known of is taken
-from that network, if possible of the same architecture, whose jobs are the most alike in size: time
-is in proportion to work only nearby.
+count. A job is predicted from those of its network that are the most alike in work, in proportion
+to it: time is in proportion to work only nearby. If its work is unknown, jobs at the same scale
+count; if no job of its network is known, those of the network, if possible of the same
+architecture, whose jobs are the most alike. Published records are of other machines: those of jobs
+that were done here as well say how much slower or faster this one is.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,8 +26,8 @@ PUBLISHED = "benchmarks.json"
 NAMES = ("kind", "network", "device", "seconds", "work", "jobs")
 """The columns of that file."""
 
-Times = dict[tuple[str, str, str], tuple[float, ...]]
-"""Seconds, work and number of finished jobs, by kind, network and device."""
+Times = dict[tuple[str, str, str, float], tuple[float, ...]]
+"""Seconds, work and number of finished jobs, by kind, network, device, and work of one job."""
 
 
 class TimedJob(NamedTuple):
@@ -128,7 +129,7 @@ def recorded(
                 continue
             device = about.get("device", "cuda" if about.get("gpu") else "cpu")
             spent = "runtime_s" if device == "cuda" else "processor_s"
-            key = (job.recorded_as, job.network, device)
+            key = (job.recorded_as, job.network, device, job.work)
             times.append((key, (about.get(spent, about["runtime_s"]), job.work, 1)))
     return _added_up(times)
 
@@ -140,7 +141,15 @@ def published() -> Times:
     return _added_up(item for times in read for item in times.items())
 
 
-def _added_up(times: Iterable[tuple[tuple[str, str, str], tuple[float, ...]]]) -> Times:
+def slower(here: Times, there: Times) -> float:
+    """How many times longer the jobs took here that were done in both places; 1 if none was."""
+    both = here.keys() & there.keys()
+    seconds = sum(here[key][0] for key in both)
+    expected = sum(here[key][2] * there[key][0] / there[key][2] for key in both)
+    return seconds / expected if seconds and expected else 1.0
+
+
+def _added_up(times: Iterable[tuple[tuple[str, str, str, float], tuple[float, ...]]]) -> Times:
     """Times by key; jobs of one kind may be at several scales."""
     total: Times = {}
     for key, numbers in times:
@@ -151,13 +160,13 @@ def _added_up(times: Iterable[tuple[tuple[str, str, str], tuple[float, ...]]]) -
 
 def as_records(times: Times) -> list[dict[str, Any]]:
     """Times as they are published."""
-    return [dict(zip(NAMES, (*key, *value), strict=True)) for key, value in sorted(times.items())]
+    return [dict(zip(NAMES, (*k[:3], *value), strict=True)) for k, value in sorted(times.items())]
 
 
 def from_records(records: Iterable[Mapping[str, Any]]) -> Times:
     """The inverse of `as_records`."""
     rows = ([record[name] for name in NAMES] for record in records)
-    return {(row[0], row[1], row[2]): tuple(row[3:]) for row in rows}
+    return {(*row[:3], row[4] / row[5]): tuple(row[3:]) for row in rows}
 
 
 def forecast(
@@ -175,12 +184,15 @@ def forecast(
         lacking = [job for job in group if not job.file.is_file()]
         left = lacking if chosen.config.packs == "all" else []
         wanted = (group[0].recorded_as, chosen.config.device)
-        known = {net: t for (k, net, device), t in times.items() if (k, device) == wanted and t[1]}
+        known: dict[str, list[tuple[float, ...]]] = {}
+        for (recorded_as, net, device, _), time in times.items():
+            if (recorded_as, device) == wanted and time[1]:
+                known.setdefault(net, []).append(time)
         hours, basis = None, ""
         if known:
             peer = network if network in known else _most_alike(known, network, group)
-            seconds, work, jobs = known[peer]
-            hours = sum(seconds / work * job.work + JOB_S for job in left) / 3600
+            hours = sum(_seconds(known[peer], job.work) + JOB_S for job in left) / 3600
+            jobs = sum(round(of_work[2]) for of_work in known[peer])
             basis = f"{jobs} jobs" if peer == network else f"roughly, {jobs} jobs of {peer}"
             if any(job.stops for job in left):
                 basis += "; less where networks stop once they have learnt"
@@ -190,18 +202,29 @@ def forecast(
     return forecasts
 
 
+def _seconds(known: Sequence[tuple[float, ...]], work: float) -> float:
+    """What a job takes.  known: seconds, work and number of the jobs of each size."""
+    seconds, of_known, _ = min(known, key=lambda time: _apart(time, work))
+    return seconds / of_known * work
+
+
+def _apart(time: tuple[float, ...], work: float) -> float:
+    """How unlike in size recorded jobs are to one of some work."""
+    _, of_known, jobs = time
+    return abs(log(of_known / jobs / work)) if work else 0.0
+
+
 def _most_alike(
-    known: Mapping[str, tuple[float, ...]], network: str, group: Sequence[TimedJob]
+    known: Mapping[str, Sequence[tuple[float, ...]]], network: str, group: Sequence[TimedJob]
 ) -> str:
     """The network whose jobs stand in for those of another one.
 
-    known: seconds, work and number of jobs, by network.  group: the jobs of the other one.
+    known: seconds, work and number of jobs of each size, by network.  group: jobs of the other one.
     """
     mean = sum(job.work for job in group) / len(group)
 
     def unlike(name: str) -> tuple[bool, float]:
-        _, work, jobs = known[name]
         architectures = {each.partition(" (")[0] for each in (name, network)}  # without widths
-        return len(architectures) > 1, abs(log(work / jobs / mean))
+        return len(architectures) > 1, min(_apart(time, mean) for time in known[name])
 
     return min(known, key=unlike)
