@@ -70,13 +70,19 @@ def planned():
     return answer
 
 
-def test_every_combination_of_architecture_loss_data_and_families_is_computed(planned):
+def test_every_combination_of_architecture_loss_data_and_code_is_computed_once(planned):
     old, new = planned(lambda job: "old"), planned(lambda job: "new")
     found = pieces(old, new, Cut(7, 2))
     networks = {new.combination(piece.pack)[0] for piece in found}
     assert {"mlp", "vgg", "lenet5", "resnet", "simple-vit"} <= networks
-    keys = [(new.combination(p.pack), *[stage for stage, *_ in p.changes]) for p in found]
-    assert len({*map(str, keys)}) == len(keys) < len(new.packs) / 3
+    stages = [(new.combination(p.pack), change) for p in found for change in p.changes]
+    every = {
+        (new.combination(pack), (stage, "old", code))
+        for pack in new.packs.keys() & old.packs.keys()
+        for stage, code in new.codes(pack).items()
+    }
+    assert len(stages) == len({*stages}) == len(every)
+    assert len(found) < len(new.packs) / 3
     made = {path for p in found for j in p.jobs["new"] for path in j["output"].values()}
     for job in (job for piece in found for job in piece.jobs["new"]):
         for path in Named(job["input"]):

@@ -2,7 +2,7 @@
 
     python -m tools.prove_equal OLD_CHECKOUT [EXPERIMENT ...] [--forecast]
 
-Both train and measure one pack of every combination of architecture, loss, data set and families
+Of each change of code, both train and measure one pack of every architecture, loss and data set
 that published tables have, cut to some iterations of some networks, and the results are compared
 byte for byte. What is equal is recorded in results/published/proofs.json, for you to commit.
 Interrupted, it goes on where it stopped.

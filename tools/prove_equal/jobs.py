@@ -84,24 +84,26 @@ class Planned:
 
 
 def pieces(old: Planned, new: Planned, cut: Cut) -> list[Piece]:
-    """The packs to compute: the first of each combination of architecture, loss, data and code.
+    """What to compute: of each change of code, the first pack of each architecture, loss and data.
 
     Packs of which no code differs, and those that one version alone has, are left out.
     """
-    by_key: dict[tuple[Any, ...], Piece] = {}
+    found: list[Piece] = []
+    seen: set[tuple[Any, ...]] = set()
     for pack in new.packs:
         if pack not in old.packs:
             continue
         before, now = old.codes(pack), new.codes(pack)
-        changes = [(s, before[s], now[s]) for s in now if before.get(s, now[s]) != now[s]]
-        if changes:
-            key = (*new.combination(pack), *changes)
-            by_key.setdefault(key, Piece(pack, changes))
-    for piece in by_key.values():
+        changed = [(s, before[s], now[s]) for s in now if before.get(s, now[s]) != now[s]]
+        combination = new.combination(pack)
+        if changes := [change for change in changed if (combination, change) not in seen]:
+            seen |= {(combination, change) for change in changes}
+            found.append(Piece(pack, changes))
+    for piece in found:
         families = [stage for stage, _, _ in piece.changes if stage != "train"]
         for name, version in (("old", old), ("new", new)):
             piece.jobs[name] = _Jobs(version, cut).of(piece.pack, families)
-    return list(by_key.values())
+    return found
 
 
 class _Jobs:

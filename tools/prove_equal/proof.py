@@ -1,10 +1,10 @@
 """Proof that this version of the code computes what an older checkout computes.
 
-Both train and measure one pack of every combination that published tables have, each with its own
-code in processes of its own. Fingerprints of code whose results are equal byte for byte are
-recorded in `results/published/proofs.json`, and tables that the older code made do not count as
-made with other code any more (`flatlab.lab.plan.published`). Every array is compared byte for byte,
-and of weights what describes them, apart from names that changed.
+Both train and measure one pack of every combination in which the code of published tables has
+changed, each with its own code in processes of its own. Fingerprints of code whose results are
+equal byte for byte are recorded in `results/published/proofs.json`, and tables that the older code
+made do not count as made with other code any more (`flatlab.lab.plan.published`). Every array is
+compared byte for byte, and of weights what describes them, apart from names that changed.
 """
 
 import json
