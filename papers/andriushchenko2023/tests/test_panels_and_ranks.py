@@ -227,7 +227,7 @@ def test_without_a_network_within_the_limit_there_is_still_a_figure(declared, mo
     figure = settings(declared, at_most={"train_error": -1.0})
     files = plotting.make(figure, {KEY: table()})
     with Image.open(io.BytesIO(files["png"])) as picture:
-        assert picture.width == 7.1 * 200
+        assert picture.width == 7.1 * 160
 
 
 @pytest.mark.parametrize(
