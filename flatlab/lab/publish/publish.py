@@ -273,8 +273,11 @@ def records(chosen: plan.Plan, folder: Path, keys: Sequence[str]) -> dict[Path, 
     built = plan.built_at(chosen.config.scale).folder
     made |= {key: origin(chosen, key, built) for key in keys}
     took = forecast.from_records(store.load_json(times) if times.is_file() else [])
-    took |= forecast.recorded(chosen, [chosen.config.scale], keys)
-    return {origins: made, times: forecast.as_records(took)}
+    anew = forecast.recorded(chosen, [chosen.config.scale], keys)
+    sizes = {job.work for job in forecast.jobs_of(chosen, chosen.config.scale, chosen.experiments)}
+    networks = {key[:3] for key in anew}  # of these, records of a size that no job has go
+    took = {k: time for k, time in took.items() if k[:3] not in networks or k[3] in sizes}
+    return {origins: made, times: forecast.as_records(took | anew)}
 
 
 def origin(chosen: plan.Plan, key: str, folder: Path) -> dict[str, Any]:

@@ -42,14 +42,18 @@ def test_what_is_built_is_published_and_then_what_is_named_is_replaced(published
     publish(chosen())
     assert not changed_since(before)
 
-    # A table that is the same needs no figure; times of other experiments and devices stay.
+    # A table that is the same needs no figure; times of other experiments and devices stay, and
+    # those of a size that no job has any more go with the next of the same network.
     elsewhere = {**rows()[0], "device": "cuda", "seconds": 99.0}
-    store.save_json(PUBLISHED / "benchmarks.json", [*rows(), elsewhere])
+    odd = [{**row, "work": row["work"] * 1.5} for row in rows() if row["kind"] == "train"]
+    store.save_json(PUBLISHED / "benchmarks.json", [*rows(), elsewhere, *odd])
     before, former = files(), rows()
     compute("mlp-grid", seconds=7.0)
     publish(chosen(), ["mlp-grid"])
     assert changed_since(before) == RECORDS
     assert elsewhere in rows()
+    stay = [row for row in odd if row in rows()]
+    assert stay == [row for row in odd if row["network"] != "mlp (width 64)"] != odd
     assert {row["network"] for row in rows() if row not in former} == {"mlp (width 64)"}
 
     # Nor does a figure need a table that is published as it is.
