@@ -48,7 +48,7 @@ def run_estimate(options: argparse.Namespace) -> int:
     chosen = load_plan(options.scale, options.device)
     experiments = forecast.experiments_named(chosen, options.name)
     here, there = forecast.recorded(chosen, experiments=chosen.experiments), forecast.published()
-    factor = forecast.slower(here, there)
+    factor = forecast.slower(here, there, chosen.config.device)
     scaled = {key: (seconds * factor, *rest) for key, (seconds, *rest) in there.items()}
     kinds = forecast.forecast(chosen, scaled | here, experiments)
     rows: list[Sequence[object]] = [("jobs of", "network", "to do", "done", "hours", "from")]
@@ -65,7 +65,7 @@ def run_estimate(options: argparse.Namespace) -> int:
         + (
             "at the speed of the machines in the records"
             if factor == 1
-            else f"{factor:.2g} times what published records say, as jobs took that were done here"
+            else f"with published times multiplied by {factor:.2g}, as jobs here took"
         )
     )
     if disk := chosen.disk_use(forecast.with_needs(chosen, chosen.config.scale, experiments)):

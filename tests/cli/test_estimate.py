@@ -109,9 +109,10 @@ def test_of_one_network_the_jobs_nearest_in_work_count(chosen):
 def test_jobs_done_in_both_places_say_how_much_slower_this_one_is():
     key = ("train", MLP, "cpu", 2.0)
     there = {key: (10.0, 4.0, 2), ("train", VGG, "cpu", 2.0): (50.0, 2.0, 1)}
-    assert forecast.slower({key: (15.0, 2.0, 1)}, there) == 3
-    assert forecast.slower({("train", MLP, "cpu", 3.0): (15.0, 3.0, 1)}, there) == 1
-    assert forecast.slower({}, there) == 1
+    here = {key: (15.0, 2.0, 1)}
+    assert forecast.slower(here, there, "cpu") == 3
+    assert forecast.slower(here, there, "cuda") == 1
+    assert forecast.slower({("train", MLP, "cpu", 3.0): (15.0, 3.0, 1)}, there, "cpu") == 1
 
 
 def test_training_that_stops_early_is_said_to_take_less(chosen):

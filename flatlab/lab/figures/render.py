@@ -132,8 +132,8 @@ def title(figure: Settings, tables: Tables) -> str:
 def picture(extension: str, fig: Any, *more: Any) -> bytes:
     """One picture file, of a PDF with more pages. The same figure has the same bytes: no date.
 
-    A PNG has 64 colours: a quarter of the size, with no difference that an eye could see. Moved to
-    the means of what they stand for, they keep the greys of large cells grey.
+    A PNG has 64 colours: less than a third of the size, and figures look the same. Moved to the
+    means of what they stand for, they keep the greys of large cells grey.
     """
     from matplotlib.backends.backend_pdf import PdfPages
     from PIL import Image

@@ -141,9 +141,9 @@ def published() -> Times:
     return _added_up(item for times in read for item in times.items())
 
 
-def slower(here: Times, there: Times) -> float:
-    """How many times longer the jobs took here that were done in both places; 1 if none was."""
-    both = here.keys() & there.keys()
+def slower(here: Times, there: Times, device: str) -> float:
+    """How many times longer the jobs took here that a device did in both places; 1 if none."""
+    both = [key for key in here.keys() & there.keys() if key[2] == device]
     seconds = sum(here[key][0] for key in both)
     expected = sum(here[key][2] * there[key][0] / there[key][2] for key in both)
     return seconds / expected if seconds and expected else 1.0
