@@ -22,7 +22,8 @@ from flatlab.papers.beyond._joint import NETWORKS
 
 DOCS = Path(__file__).parent
 PAGES = DOCS / "figures"
-ENDINGS = ("png", "csv")
+ENDINGS = {"png": "png", "csv.gz": "csv", "csv": "csv"}
+"""Of the files that a page shows, and what it calls them."""
 SCALES = {
     "paper": "As published",
     "short": "Real data, reduced to what two cores can pay",
@@ -99,9 +100,9 @@ def published() -> dict[str, dict[str, dict[str, Any]]]:
         origins = store.load_json(place.folder / "provenance.json")
         for figure in plan.published_figures(scale):
             verdicts = read_verdicts(place.verdicts(figure.paper, figure.key))
-            files = {end: place.figure(figure.paper, figure.key, end) for end in ENDINGS}
+            named = {place.figure(figure.paper, figure.key, end): ENDINGS[end] for end in ENDINGS}
             found.setdefault(figure.target, {})[scale] = {
-                "files": {end: f"../../{path}" for end, path in files.items() if path.is_file()},
+                "files": {name: f"../../{path}" for path, name in named.items() if path.is_file()},
                 "verdicts": verdicts,
                 "tables": {key: f"../../{place.table(key)}" for key in figure.experiments},
                 "origins": {key: origins[key] for key in figure.experiments},

@@ -28,6 +28,10 @@ NAMES = plan.ResultsFolder(Path())
 ENDINGS = ("png", "csv", "txt")
 """Published files of a figure. PDF and SVG are large, and `snakemake published` draws them."""
 
+LONGEST_CSV = 500_000
+"""Bytes of the longest CSV that is published as it is; hosts of repositories show no longer ones.
+Beyond it is compressed, `.csv.gz`."""
+
 
 def publish(chosen: plan.Plan, names: Sequence[str] = ()) -> list[Path]:
     """Copy built results at the scale of the configuration; returns the new files.
@@ -78,9 +82,14 @@ def copy(files: Mapping[Path, Path], records: Mapping[Path, Any] = {}) -> list[P
 
     files: source by target.  records: content by target, to be written as JSON.
     """
-    check_budget(files)
     files = dict(files)
     with tempfile.TemporaryDirectory(dir=plan.PUBLISHED.parent, prefix="publish-") as folder:
+        for target in [path for path in files if path.suffix == ".csv"]:
+            if len(csv := files[target].read_bytes()) > LONGEST_CSV:
+                del files[target]
+                compressed = files[_gz(target)] = Path(folder, f"{len(files)}.csv.gz")
+                compressed.write_bytes(gzip.compress(csv, mtime=0))
+        check_budget(files)
         # All is written here first, so that a full disk leaves what is published as it was.
         for target, content in records.items():
             store.save_json(files.setdefault(target, Path(folder, target.name)), content)
@@ -90,6 +99,8 @@ def copy(files: Mapping[Path, Path], records: Mapping[Path, Any] = {}) -> list[P
         for target, written in aside.items():
             store.make_folder(target.parent)
             written.replace(target)
+            former = target.with_suffix("") if target.suffix == ".gz" else _gz(target)
+            former.unlink(missing_ok=True)  # a CSV that was longer, or shorter
     return list(files)
 
 
@@ -354,9 +365,13 @@ def _kept(path: Path) -> Path:
 
 
 def _compressed(path: Path) -> Path:
-    """Where a metric file is kept: what is compressed has one more suffix."""
-    kept = _kept(path)
-    return kept.with_name(f"{kept.name}.gz")
+    """Where a metric file is kept."""
+    return _gz(_kept(path))
+
+
+def _gz(path: Path) -> Path:
+    """What is compressed has one more suffix."""
+    return path.with_name(f"{path.name}.gz")
 
 
 def _checked(path: Path, copy: Path) -> bytes:

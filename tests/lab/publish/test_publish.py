@@ -1,5 +1,6 @@
 """Publishing replaces what it is given alone, and never parts a figure from its tables."""
 
+import gzip
 import json
 import shutil
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from flatlab.cli import main
 from flatlab.core import store
-from flatlab.lab.publish.publish import publish, publish_redrawn
+from flatlab.lab.publish.publish import LONGEST_CSV, publish, publish_redrawn
 from tests.lab.publish.made_up import (
     EXPERIMENTS,
     PUBLISHED,
@@ -77,6 +78,17 @@ def test_what_is_built_is_published_and_then_what_is_named_is_replaced(published
     [row] = [row for row in rows() if row not in former]
     assert (row["kind"], row["seconds"]) == ("representativeness demo", 3.0)
     assert len(rows()) == len(former)
+
+
+def test_a_long_csv_is_compressed_until_it_is_short_again(published):
+    csv, drawn = PUBLISHED / "figures/beyond/fig3.csv", Path("results/demo/figures/beyond/fig3.csv")
+    long = csv.with_name("fig3.csv.gz")
+    drawn.write_text("quantity\n" + LONGEST_CSV * "1")
+    publish(chosen(), ["beyond_fig3"])
+    assert gzip.decompress(long.read_bytes()) == drawn.read_bytes() and not csv.exists()
+    drawn.write_text("quantity\n1\n")
+    publish(chosen(), ["beyond_fig3"])
+    assert csv.read_bytes() == drawn.read_bytes() and not long.exists()
 
 
 def test_a_paper_is_those_of_its_figures_that_are_built_and_show_something(published, capsys):
