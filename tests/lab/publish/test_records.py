@@ -1,10 +1,16 @@
 """What is recorded beside published results, and whether it is of this version's code."""
 
 import json
+import os
+import re
+import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from flatlab.cli import main
 from flatlab.core import store
 from flatlab.lab import plan
 from flatlab.lab.figures import render as drawing
@@ -144,3 +150,18 @@ def test_every_network_that_was_timed_is_one_of_its_scale_today(scale):
     assert timed <= labels
     seconds = sum(record["seconds"] for record in records)
     assert sum(seconds for seconds, _, _ in times.values()) == pytest.approx(seconds)
+
+
+def test_published_weights_give_the_row_of_their_table(monkeypatch, tmp_path):
+    if not Path(os.environ.get("FLATLAB_DATA", "data"), "fashion-mnist").is_dir():
+        pytest.skip("FLATLAB_DATA does not name a folder with Fashion-MNIST")
+    monkeypatch.chdir(OF_PROJECT / "paper/networks")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    command = re.findall("flatlab (measure .*)", Path("perceptron.py").read_text())[0].split()
+    assert main([*command, "--out", str(tmp_path / "report.zarr.zip")]) == 0
+    report = store.load_dataset(tmp_path / "report.zarr.zip")
+    row = store.load_dataset("../tables/mlp-grid.zarr.zip").isel(checkpoint=-1, samples=0)
+    for name, measured in report.items():
+        if name in row:
+            expected = row[name].sel(run=Path(command[1]).stem).values
+            np.testing.assert_allclose(measured.values, expected, rtol=1e-6, err_msg=name)
