@@ -29,8 +29,7 @@ ENDINGS = ("png", "csv", "txt")
 """Published files of a figure. PDF and SVG are large, and `snakemake published` draws them."""
 
 LONGEST_CSV = 500_000
-"""Bytes of the longest CSV that is published as it is; hosts of repositories show no longer ones.
-Beyond it is compressed, `.csv.gz`."""
+"""Bytes from which on a CSV is compressed, since hosts of repositories do not show it."""
 
 
 def publish(chosen: plan.Plan, names: Sequence[str] = ()) -> list[Path]:
@@ -84,11 +83,12 @@ def copy(files: Mapping[Path, Path], records: Mapping[Path, Any] = {}) -> list[P
     """
     files = dict(files)
     with tempfile.TemporaryDirectory(dir=plan.PUBLISHED.parent, prefix="publish-") as folder:
-        for target in [path for path in files if path.suffix == ".csv"]:
-            if len(csv := files[target].read_bytes()) > LONGEST_CSV:
+        for number, (target, source) in enumerate([*files.items()]):
+            long = target.suffix == ".csv" and source.stat().st_size > LONGEST_CSV
+            if long or target.match("metrics/*/*/*.zip"):
                 del files[target]
-                compressed = files[_gz(target)] = Path(folder, f"{len(files)}.csv.gz")
-                compressed.write_bytes(gzip.compress(csv, mtime=0))
+                compressed = files[_gz(target)] = Path(folder, f"{number}.gz")
+                compressed.write_bytes(gzip.compress(source.read_bytes(), mtime=0))
         check_budget(files)
         # All is written here first, so that a full disk leaves what is published as it was.
         for target, content in records.items():
@@ -329,14 +329,9 @@ def keep(experiment: plan.Experiment) -> str:
         raise store.StoreError(f"no pack of {experiment.key} is measured at {experiment.scale}")
     for path in files:
         store.load_dataset(path)  # raises if the file is damaged
-    with tempfile.TemporaryDirectory() as folder:
-        # Files that were computed elsewhere may have no record.
-        copies = {_kept(path): path for path in map(plan.record_of, files) if path.is_file()}
-        for number, path in enumerate(files):
-            compressed = copies[_compressed(path)] = Path(folder, str(number))
-            compressed.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
-        copy(copies)
-    size = sum(path.stat().st_size for path in copies)
+    # Files that were computed elsewhere may have no record.
+    records = [path for path in map(plan.record_of, files) if path.is_file()]
+    size = sum(path.stat().st_size for path in copy({_kept(p): p for p in [*files, *records]}))
     place = plan.published_at(experiment.scale).folder / "metrics" / experiment.key
     return f"{len(measured.packs)} packs kept, {size / 1e6:.1f} MB; git add {place}"
 
@@ -347,11 +342,12 @@ def restore(experiment: plan.Experiment) -> str:
     Existing files are not overwritten. Raises `StoreError` if nothing is kept or a kept file is
     damaged.
     """
-    if not (kept := [path for path in experiment.metric_files if _compressed(path).is_file()]):
+    paths = {path: _gz(_kept(path)) for path in experiment.metric_files}
+    if not (kept := [path for path in paths if paths[path].is_file()]):
         raise store.StoreError(f"nothing of {experiment.key} is kept at scale {experiment.scale}")
     missing = [path for path in kept if not path.exists()]
     with tempfile.TemporaryDirectory() as folder:  # nothing is restored if one is damaged
-        content = {path: _checked(_compressed(path), Path(folder, "copy")) for path in missing}
+        content = {path: _checked(paths[path], Path(folder, "copy")) for path in missing}
     for path in missing:
         store.replace(path, content[path])
         if (record := _kept(plan.record_of(path))).is_file():
@@ -362,11 +358,6 @@ def restore(experiment: plan.Experiment) -> str:
 def _kept(path: Path) -> Path:
     """Where a file is kept: results/demo/... -> results/published/demo/..."""
     return plan.PUBLISHED / path.relative_to(plan.RESULTS)
-
-
-def _compressed(path: Path) -> Path:
-    """Where a metric file is kept."""
-    return _gz(_kept(path))
 
 
 def _gz(path: Path) -> Path:
