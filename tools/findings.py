@@ -387,7 +387,8 @@ def _rows(scale: str, target: str, columns: list[str], row: dict[str, Any]) -> p
     """The rows of a published figure's CSV with these values."""
     paper, _, figure = target.partition("_")
     path = plan.published_at(scale).figure(paper, figure, "csv")
-    _check(path, figure, (p.stem for p in path.parent.glob("*.csv")))
+    known = {each.name.partition(".")[0]: each for each in path.parent.glob("*.csv*")}
+    _check(path := known.get(figure, path), figure, known)  # long ones are compressed
     frame = _csv(path)
     for name in (*columns, *row):
         if name not in frame:

@@ -87,7 +87,7 @@ def copy(files: Mapping[Path, Path], records: Mapping[Path, Any] = {}) -> list[P
             long = target.suffix == ".csv" and source.stat().st_size > LONGEST_CSV
             if long or target.match("metrics/*/*/*.zip"):
                 del files[target]
-                compressed = files[_gz(target)] = Path(folder, f"{number}.gz")
+                compressed = files[Path(f"{target}.gz")] = Path(folder, f"{number}.gz")
                 compressed.write_bytes(gzip.compress(source.read_bytes(), mtime=0))
         check_budget(files)
         # All is written here first, so that a full disk leaves what is published as it was.
@@ -99,7 +99,7 @@ def copy(files: Mapping[Path, Path], records: Mapping[Path, Any] = {}) -> list[P
         for target, written in aside.items():
             store.make_folder(target.parent)
             written.replace(target)
-            former = target.with_suffix("") if target.suffix == ".gz" else _gz(target)
+            former = target.with_suffix("") if target.suffix == ".gz" else Path(f"{target}.gz")
             former.unlink(missing_ok=True)  # a CSV that was longer, or shorter
     return list(files)
 
@@ -342,7 +342,7 @@ def restore(experiment: plan.Experiment) -> str:
     Existing files are not overwritten. Raises `StoreError` if nothing is kept or a kept file is
     damaged.
     """
-    paths = {path: _gz(_kept(path)) for path in experiment.metric_files}
+    paths = {path: Path(f"{_kept(path)}.gz") for path in experiment.metric_files}
     if not (kept := [path for path in paths if paths[path].is_file()]):
         raise store.StoreError(f"nothing of {experiment.key} is kept at scale {experiment.scale}")
     missing = [path for path in kept if not path.exists()]
@@ -358,11 +358,6 @@ def restore(experiment: plan.Experiment) -> str:
 def _kept(path: Path) -> Path:
     """Where a file is kept: results/demo/... -> results/published/demo/..."""
     return plan.PUBLISHED / path.relative_to(plan.RESULTS)
-
-
-def _gz(path: Path) -> Path:
-    """What is compressed has one more suffix."""
-    return path.with_name(f"{path.name}.gz")
 
 
 def _checked(path: Path, copy: Path) -> bytes:
