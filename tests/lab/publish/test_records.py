@@ -153,7 +153,7 @@ def test_every_network_that_was_timed_is_one_of_its_scale_today(scale):
 
 
 def test_published_weights_give_the_row_of_their_table(monkeypatch, tmp_path):
-    if not Path(os.environ.get("FLATLAB_DATA", "data"), "fashion-mnist").is_dir():
+    if not Path(os.environ.get("FLATLAB_DATA", ""), "fashion-mnist").is_dir():
         pytest.skip("FLATLAB_DATA does not name a folder with Fashion-MNIST")
     monkeypatch.chdir(OF_PROJECT / "paper/networks")
     monkeypatch.setattr(sys, "path", [*sys.path])
