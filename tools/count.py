@@ -10,7 +10,7 @@ from pathlib import Path
 PACKAGE_LINES, PACKAGE_FILES = 33_200, 249
 LINES_WITH_PAPERS = 44_500
 LONGEST_FILE = 500
-TEST_LINES = 36_650
+TEST_LINES = 36_665
 
 PACKAGES = ("flatlab", "papers", "tools", "tests")
 

@@ -15,6 +15,7 @@ from flatlab.core import store
 from flatlab.lab import plan
 from flatlab.lab.figures import render as drawing
 from flatlab.lab.jobs import forecast
+from flatlab.lab.tables.networks import Networks
 from tests.lab.publish.made_up import FIGURES, PUBLISHED, ROOT, chosen
 from tools.prove_equal.proof import record
 
@@ -164,3 +165,15 @@ def test_published_weights_give_the_row_of_their_table(monkeypatch, tmp_path):
     report, row = store.load_dataset(made), table.sel(run=Path(command[1]).stem)
     for name in {*report} & {*row}:
         np.testing.assert_allclose(report[name].values, row[name].values, 1e-6, err_msg=name)
+
+
+def test_every_figure_finds_in_tables_of_the_demo_what_it_draws():
+    """`make papers` ends with all of them; no other test builds them all."""
+    paths = {path.name.split(".")[0]: path for path in TABLES if path.parts[-3] == "demo"}
+    tables = {key: store.load_dataset(path) for key, path in paths.items()}
+    figures = [each for each in plan.figures() if tables.keys() >= set(each.experiments)]
+    assert len(figures) > 70
+    for figure in figures:
+        networks = [Networks.of(key, tables[key]) for key in figure.correlated]
+        found = {each.key: each.correlation_matrices(each.quantities) for each in networks}
+        drawing.frame_of(figure.settings, {key: tables[key] for key in figure.experiments}, found)
