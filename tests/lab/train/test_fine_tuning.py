@@ -156,7 +156,7 @@ def test_a_smaller_first_grid_is_reduced_evidence(folder):
     found = loaded(folder, tuned=tuned(setting="lr0.1-b20"))
     published = loaded(folder, "paper")["tuned"]
     about = found["tuned"].tabulating(published).settings["about"]
-    assert "lenet-grid: 4,000 iterations instead of 750,000" in about["differs"]
+    assert "lenet-grid: 2,000 iterations instead of 750,000" in about["differs"]
 
 
 BAD = {
