@@ -73,7 +73,7 @@ def test_packs_of_a_zoo_are_all_networks_of_its_grid_once():
     stages = [zoo.measuring(pack, "adaptive") for pack in zoo.packs]
     chosen = [network for stage in stages for network in stage.settings["networks"]]
     assert sorted(network["run"] for network in chosen) == sorted(grid.runs)
-    assert len(grid.runs) >= 20
+    assert len(grid.runs) >= 24
     architectures = {network["network"]["options"]["model"] for network in chosen}
     assert len({networks.family_of(name) for name in architectures}) >= 8
     for stage in stages:
