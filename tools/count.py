@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 PACKAGE_LINES, PACKAGE_FILES = 33_200, 249
-LINES_WITH_PAPERS = 44_500
+LINES_WITH_PAPERS = 44_570
 LONGEST_FILE = 500
-TEST_LINES = 36_665
+TEST_LINES = 36_740
 
 PACKAGES = ("flatlab", "papers", "tools", "tests")
 

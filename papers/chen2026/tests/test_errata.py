@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import exp1
 
 
 def test_sensitivity_to_a_power_above_two_is_not_bounded_by_that_of_sharpness():
@@ -36,6 +37,20 @@ def test_the_constant_of_a_kernel_estimate_needs_its_bars_inside():
     second = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * (z**4 - 5 * z**2 + 2)
     assert abs(np.trapezoid(second, z)) < 1e-12
     assert np.trapezoid(np.abs(second), z) == pytest.approx(2.217, abs=1e-3)
+
+
+def test_the_constant_of_the_variance_is_infinite_where_the_density_at_0_is_not_0():
+    """petzka2021 C_2, standard normal in the plane: int p / |z|^2 beyond |z| = r."""
+    beyond = np.array([exp1(r**2 / 2) / 2 for r in (1e-2, 1e-4, 1e-6, 1e-8)])
+    assert np.diff(beyond) == pytest.approx([np.log(100)] * 3, rel=1e-3)
+
+
+def test_a_kernel_spreads_a_coordinate_by_its_share_of_tau_2():
+    """petzka2021 C_1: E |z + xi|^2 - |z|^2 is tau_2/(2m) times the Laplacian of |z|^2, 2m."""
+    xi, z = np.random.default_rng(0).normal(size=(100_000, 6)), np.ones(6)
+    tau = (xi**2).sum(axis=1).mean()
+    rise = ((z + xi) ** 2).sum(axis=1).mean() - z @ z
+    assert rise == pytest.approx(tau / (2 * 6) * (2 * 6), rel=0.01)
 
 
 @pytest.mark.parametrize("samples", [10, 1_000])

@@ -6,12 +6,14 @@ inputs than outputs, so that it attains any output exactly; it is never formed h
 """
 
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
+from scipy.special import softmax
 
-from flatlab.simulations._ridge import Array
+from flatlab.simulations._ridge import Array, one_coordinate
 
 Single = NDArray[np.float32]
 
@@ -23,6 +25,47 @@ RANGE = 0.95
 """The largest absolute activation that is inverted; beyond it, tanh is too flat."""
 
 
+class Mixture(NamedTuple):
+    """Equally many points of each cluster: a normal row times its matrix, plus its centre.
+
+    centres: (clusters, m).
+    mixing: (clusters, m, m).
+    """
+
+    centres: Array
+    mixing: Array
+
+    def bias_constant(self, points: Array, sigma: float = 1.0) -> float:
+        r"""C_1 / L of Prop. 12 of petzka2021, for the kernel of `one_coordinate`.
+
+        tau_2 / (2m) int |laplacian(p(z) |z|^2)| dz, where p is the density and tau_2 the mean of
+        |xi|^2 / h^2; the paper prints it without 1/(2m). Where the loss is at most L, the mean over
+        samples of representativeness is at most C_1 delta^2 + O(delta^3).
+        points: (n, m), drawn from the mixture; the integral is a mean over them.
+        """
+        offsets = points[:, None] - self.centres
+        precision = np.linalg.inv(self.mixing.swapaxes(1, 2) @ self.mixing)
+        pull = np.einsum("nki,kij->nkj", offsets, precision)  # minus the slope of a log density
+        logs = np.linalg.slogdet(precision)[1] - np.einsum("nki,nki->nk", offsets, pull)
+        share = softmax(logs / 2, axis=1)
+        curvature = np.einsum("nki,nki->nk", pull, pull) - np.trace(precision, axis1=1, axis2=2)
+        square, size = np.einsum("ni,ni->n", points, points), points.shape[1]
+        laplacian = square * np.einsum("nk,nk->n", share, curvature) + 2 * size
+        laplacian -= 4 * np.einsum("nk,nki,ni->n", share, pull, points)
+        nodes, probabilities = one_coordinate(size, sigma)
+        return float(probabilities @ nodes**2 / 2 * np.abs(laplacian).mean())
+
+
+def mixture(
+    generator: Generator, separation: float, entries: tuple[float, float] = (-1.0, 1.0)
+) -> Mixture:
+    """Centres at distinct vertices of the cube with corners +-separation, and random matrices."""
+    vertices = generator.choice(2**INFORMATIVE, CLUSTERS, replace=False)
+    corners = 2.0 * (vertices[:, None] >> np.arange(INFORMATIVE) & 1) - 1
+    centres = np.asarray(separation * corners, dtype=np.float64)
+    return Mixture(centres, generator.uniform(*entries, (CLUSTERS, INFORMATIVE, INFORMATIVE)))
+
+
 def draw(
     generator: Generator,
     separation: float,
@@ -30,16 +73,13 @@ def draw(
     entries: tuple[float, float] = (-1.0, 1.0),
     flipped: float = 0.0,
 ) -> tuple[Array, Array]:
-    """Features (size, 8) and labels +1, -1 (size) from a distribution that is itself random.
+    """Features (size, 8) and labels +1, -1 (size) from a `mixture` that is itself random.
 
-    Four distinct vertices of the cube with corners +-separation are the centres of clusters of
-    equal size, with alternating classes; the points of a cluster are normal, multiplied by a random
-    matrix. Two more features are random linear combinations of these six.
+    The classes of the clusters alternate. Two more features are random linear combinations of the
+    mixture's six.
     entries: the range of all random matrices.  flipped: the share of labels that are redrawn.
     """
-    vertices = generator.choice(2**INFORMATIVE, CLUSTERS, replace=False)
-    centres = separation * (2.0 * (vertices[:, None] >> np.arange(INFORMATIVE) & 1) - 1)
-    mixing = generator.uniform(*entries, (CLUSTERS, INFORMATIVE, INFORMATIVE))
+    centres, mixing = mixture(generator, separation, entries)
     combining = generator.uniform(*entries, (INFORMATIVE, REDUNDANT))
     cluster = generator.permutation(np.arange(size) % CLUSTERS)
     points = generator.standard_normal((size, INFORMATIVE))

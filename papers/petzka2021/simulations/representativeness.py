@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from flatlab.core.schema import Strict, means
 from flatlab.core.store import as_strings
-from flatlab.simulations._data import Extractor, draw
+from flatlab.simulations._data import INFORMATIVE, Extractor, draw, mixture
 from flatlab.simulations._ridge import (
     LOSSES,
     Array,
@@ -56,6 +56,7 @@ NAMES = {
     "relative_flatness": "relative flatness",
     "representativeness": "representativeness, approximated",
     "bound": "approximated generalization bound",
+    "worst_case": "bound of the mean representativeness, C_1 n^(-2/(4+m)) of Prop. 12",
 }
 SQUARED = LOSSES["squared"]
 
@@ -66,12 +67,15 @@ class Sample(NamedTuple):
     features: (n, m).
     labels: (n), +1 and -1.
     fold, rest: indices of one fold, and of all others.
+    bias_constant: C_1 / L of Prop. 12, of the six features that have a density: the eight have
+        none. NaN for data whose density is not known.
     """
 
     features: Array
     labels: Array
     fold: Indices
     rest: Indices
+    bias_constant: float = np.nan
 
 
 def table(options: Options) -> xr.Dataset:
@@ -83,10 +87,15 @@ def table(options: Options) -> xr.Dataset:
         draw_data, measure = VARIANTS[variants[place[0]]]
         generator = np.random.default_rng([options.seed, *place])
         features, labels = draw_data(generator, separations[place[1]], options.size)
+        constant = np.nan
+        if draw_data is draw:
+            again = np.random.default_rng([options.seed, *place])
+            density = mixture(again, separations[place[1]])
+            constant = density.bias_constant(features[:, :INFORMATIVE], options.sigma)
         parts = partition(generator, len(labels), options.folds)
         for number, fold in enumerate(parts):
             rest = np.concatenate([part for part in parts if part is not fold])
-            sample = Sample(features, labels, fold, rest)
+            sample = Sample(features, labels, fold, rest, constant)
             values[(slice(None), *place, number)] = measure(generator, sample, options)
     dims = ("variant", "separation", "repeat", "fold")
     attributes = {"units": "loss", "source": "petzka2021 Sec. 6, App. C.1"}
@@ -112,17 +121,17 @@ def in_paper(generator: Generator, data: Sample, options: Options) -> list[float
     fit = partial(ridge, alpha=options.alpha)
     inside, targets = data.features[data.rest], data.labels[data.rest]
     model = fit(inside, targets)
-    risk, empirical = (
-        SQUARED.value(model(data.features[part]), data.labels[part]).mean()
-        for part in (data.fold, data.rest)
-    )
+    losses = SQUARED.value(model(data.features), data.labels)
+    risk, empirical = losses[data.fold].mean(), losses[data.rest].mean()
     curvature = SQUARED.curvature(model(inside))[:, None, None]
     flatness = relative_flatness(model.weight[None], inside, curvature)
     parts = partition(generator, len(inside), options.inner_folds)
     delta = options.delta
     unlike = representativeness(SQUARED, fit, inside, targets, parts, delta, options.sigma)
     bound = approximated_bound(delta, inside.shape[1], flatness, unlike)
-    return [risk - empirical, flatness, unlike, bound]
+    shrinking = len(data.rest) ** (-2 / (4 + INFORMATIVE))
+    worst_case = losses.max() * data.bias_constant * shrinking
+    return [risk - empirical, flatness, unlike, bound, worst_case]
 
 
 def in_code(generator: Generator, data: Sample, options: Options) -> list[float]:
@@ -140,7 +149,7 @@ def in_code(generator: Generator, data: Sample, options: Options) -> list[float]
     parts = partition(generator, len(training), options.inner_folds)
     unlike = _kernel_weighted(fit, inside, targets, parts, options.code_kernel_delta)
     bound = options.delta**2 / dimension * flatness + unlike
-    return [errors[data.rest].mean() - errors[training].mean(), flatness, unlike, bound]
+    return [errors[data.rest].mean() - errors[training].mean(), flatness, unlike, bound, np.nan]
 
 
 def _kernel_weighted(

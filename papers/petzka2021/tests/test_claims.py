@@ -104,7 +104,12 @@ def bounds(above, slope, spread, repeats=30):
     gap = 0.3 + 0 * noise - slope * np.arange(5)[:, None, None] / 5
     bound = gap + above + noise
     return xr.Dataset(
-        {"gap": (dims, gap), "bound": (dims, bound), "representativeness": (dims, bound - 0.2)},
+        {
+            "gap": (dims, gap),
+            "bound": (dims, bound),
+            "representativeness": (dims, bound - 0.2),
+            "worst_case": (dims, 10 + 0 * noise),
+        },
         coords={"variant": ["paper", "code"], "separation": SEPARATIONS},
         attrs=about("representativeness"),
     )
@@ -124,6 +129,12 @@ def test_the_bound_is_judged_by_its_repeats(key, holds, fails, undecided, ending
     tables = holds, fails, undecided, holds.isel(repeat=slice(4))
     found = [outcome("fig4", f"{key}{ending}", table) for table in tables]
     assert found == ["holds", "fails", "undecided", "not run"]
+
+
+def test_a_worst_case_is_much_larger_or_not():
+    table = bounds(0.02, 0.2, 0.01)
+    for worst, expected in ((10.0, "holds"), (0.5, "fails")):
+        assert outcome("fig4", "c5", table.assign(worst_case=0 * table["gap"] + worst)) == expected
 
 
 def test_a_bound_is_not_tight_because_it_is_small():

@@ -5,13 +5,13 @@ import pytest
 import torch
 import xarray as xr
 from msgspec.structs import replace
-from scipy import integrate
+from scipy import integrate, stats
 
 from flatlab.core.options import options_of
 from flatlab.core.schema import describe
 from flatlab.lab import plan
 from flatlab.simulations import _ridge, locally_constant_labels, representativeness
-from flatlab.simulations._data import RANGE, Extractor, draw, rescaled
+from flatlab.simulations._data import RANGE, Extractor, Mixture, draw, mixture, rescaled
 from flatlab.simulations._ridge import (
     LOSSES,
     Linear,
@@ -205,6 +205,43 @@ def test_redundant_features_are_combinations_of_the_others():
     assert set(labels) == {-1.0, 1.0}
 
 
+TWO = Mixture(np.array([[-1.0, 0.5], [1.5, 0.0]]), np.array([[[1.0, 0.5], [0, 0.7]], np.eye(2)]))
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_the_bias_constant_is_the_integral_on_a_grid(size):
+    known = Mixture(TWO.centres[:, :size], TWO.mixing[:, :size, :size])
+    axes = [np.linspace(-9, 9, 601)] * size
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
+    normals = [stats.multivariate_normal(c, w.T @ w) for c, w in zip(*known, strict=True)]
+    product = sum(normal.pdf(grid) for normal in normals) / 2 * (grid**2).sum(-1)
+    laplacian = sum(
+        np.gradient(np.gradient(product, axis, axis=n), axis, axis=n) for n, axis in enumerate(axes)
+    )
+    nodes, probabilities = one_coordinate(size)
+    expected = probabilities @ nodes**2 / 2 * np.abs(laplacian).sum() * 0.03**size
+    points = np.concatenate([normal.rvs(200_000, random_state=0) for normal in normals])
+    assert known.bias_constant(points.reshape(-1, size)) == pytest.approx(expected, rel=0.01)
+
+
+def test_the_bias_constant_is_what_the_mean_of_kernel_estimates_lacks():
+    """A point x of a standard normal distribution is moved to x (1 + delta xi)."""
+    z, delta, (nodes, probabilities) = np.linspace(-9, 9, 9001), 0.02, one_coordinate(1)
+    moved = [stats.norm.pdf(z, scale=1 + delta * node) for node in nodes]
+    lacking = np.trapezoid(np.abs(probabilities @ moved - stats.norm.pdf(z)), z)
+    constant = Mixture(np.zeros((1, 1)), np.ones((1, 1, 1))).bias_constant(
+        stats.norm.ppf(np.linspace(0, 1, 100_001)[1:-1])[:, None]
+    )
+    assert lacking == pytest.approx(constant * delta**2, rel=0.01)
+
+
+def test_the_mixture_is_the_one_that_is_drawn():
+    centres, mixing = mixture(np.random.default_rng(5), 3.0)
+    features = draw(np.random.default_rng(5), 3.0, 40_000)[0][:, :6]
+    squares = [np.outer(c, c) + w.T @ w for c, w in zip(centres, mixing, strict=True)]
+    assert features.T @ features / 40_000 == pytest.approx(np.mean(squares, axis=0), abs=0.2)
+
+
 def test_labels_are_drawn_anew_at_the_rate_that_is_asked_for():
     changed = []
     for share in (0.0, 0.2):
@@ -300,6 +337,15 @@ def test_the_table_of_representativeness_has_bounds_made_of_its_parts():
     for part, width in ((paper, 8), (code, 5)):
         of_flatness = 0.1**2 / (2 * width) * part["relative_flatness"]
         xr.testing.assert_allclose(part["bound"], of_flatness + part["representativeness"])
+    constants = [
+        mixture(np.random.default_rng([0, 0, 1, repeat]), 4.0).bias_constant(
+            draw(np.random.default_rng([0, 0, 1, repeat]), 4.0, 180)[0][:, :6]
+        )
+        for repeat in range(2)
+    ]
+    largest = paper["worst_case"].sel(separation=4.0) / xr.DataArray(constants, dims="repeat")
+    assert (abs(largest * 120**0.2 - 5) < 4.9).all()
+    assert np.isnan(code["worst_case"]).all()
     assert ((code["representativeness"] <= 1) & (code["representativeness"] > -0.1)).all()
     again = representativeness.table(options)
     xr.testing.assert_identical(table, again)
@@ -316,9 +362,10 @@ def test_the_gap_of_representativeness_is_that_of_a_model_of_the_other_folds():
     generator = np.random.default_rng(0)
     features, labels = draw(generator, 1.0, 90)
     test, rest = np.arange(30), np.arange(30, 90)
-    gap, *_ = representativeness.in_paper(
-        generator, representativeness.Sample(features, labels, test, rest), options
+    gap, *_, worst_case = representativeness.in_paper(
+        generator, representativeness.Sample(features, labels, test, rest, 2.0), options
     )
     model = ridge(features[30:], labels[30:], 1.0)
     square = LOSSES["squared"].value(model(features), labels)
     assert gap == pytest.approx(square[:30].mean() - square[30:].mean())
+    assert worst_case == pytest.approx(2 * square.max() * 60**-0.2)
