@@ -207,8 +207,8 @@ approximated_bound("code", "-code")
 
 @CLAIMS(
     "fig4",
-    f"|representativeness| < {MUCH_SMALLER} C_1 n^(-2/(4+m)) at every separation; the rest of the "
-    "bound, C_2, is infinite here",
+    f"|representativeness| < {MUCH_SMALLER} C_1 n^(-2/(4+m)) at every separation, mean of "
+    "logarithms; the rest of the bound, C_2, is infinite here",
     "Sec. 1",
     "In practical settings, representativeness can be expected to be much smaller than the "
     "worst-case bound, which we demonstrate by a synthetic example in Sec. 6.",
@@ -216,9 +216,10 @@ approximated_bound("code", "-code")
 )
 def _(e: ResultTables, share: float) -> Verdict:
     values, bounds = (samples(e, "paper", name) for name in ("representativeness", "worst_case"))
-    return every(
-        over_seeds(f"|representativeness| - {share:g} C_1 n^(-2/(4+m)) at {c:g}", mean, excess) < 0
-        for c, excess in ((c, abs(values[c]) - share * bounds[c]) for c in values)
+    name = "log10 |representativeness| / (C_1 n^(-2/(4+m)))"
+    return every(  # C_1 of a cluster that is nearly flat is so large that a mean tells nothing
+        over_seeds(f"{name} at {c:g}", mean, np.log10(abs(values[c]) / bounds[c])) < np.log10(share)
+        for c in values
     )
 
 
