@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 PACKAGE_LINES, PACKAGE_FILES = 33_200, 249
-LINES_WITH_PAPERS = 44_570
+LINES_WITH_PAPERS = 44_900
 LONGEST_FILE = 500
-TEST_LINES = 36_740
+TEST_LINES = 36_840
 
 PACKAGES = ("flatlab", "papers", "tools", "tests")
 

@@ -380,4 +380,19 @@ FIGURES = {
     ),
     "fig14": INVARIANT,
     "fig15": LOOSENESS,
+    "fig16": CustomFigure(
+        ("logits-mlp-grid", "logits-lenet-grid"),
+        title="sharpness and sensitivity with and without a scale of the logits",
+        caption=(
+            "Kendall's τ of the root of sharpness and MLS, with 95 % intervals, over pairs of "
+            "networks that differ in the learning rate or in the batch size alone. Of the outputs "
+            "f, of outputs divided by their standard deviation, of probabilities, and of f given "
+            "the logarithm of that deviation.",
+        ),
+        details=(
+            "Networks trained with three losses. The normalized cross-entropy is that of f / sd f, "
+            f"at a temperature of 1. {FIT}",
+        ),
+        size_inches=(7.1, 3.4),
+    ),
 }
