@@ -39,3 +39,9 @@ def test_it_starts_where_packages_are_missing(project):
     assert done.stderr.startswith("flatlab: the package ")
     assert "flatlab doctor" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_weights_that_are_published_for_others_are_not_checked(project, printed):
+    (folder := project / "results/published/paper/networks").mkdir(parents=True)
+    (folder / "mlp.safetensors").write_bytes(b"anything")
+    assert "0 result files checked, 0 damaged" in printed("check")

@@ -28,11 +28,12 @@ OPTIONS = {
     "linear": {},
     "ma-ying": {},
     "normalized-sharpness": {},
+    "output-scale": {},
     "redrawn": {"redraws": 2},
     "uniform-robustness": {"uniform_steps": 2, "robustness_deltas": [0.1]},
     "spectrum": {"largest": 3, "smallest": 2, "density_probes": 2, "density_steps": 9},
 }
-WITHOUT_TARGETS = ("geometry", "jacobian", "ma-ying", "redrawn", "representations")
+WITHOUT_TARGETS = ("geometry", "jacobian", "ma-ying", "output-scale", "redrawn", "representations")
 KNOWN = {
     "spectrum": {"eigenvalue_products", "largest_converged", "smallest_converged"},
     # of a network whose weights or outputs are not finite
