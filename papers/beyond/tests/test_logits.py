@@ -35,17 +35,17 @@ def test_maps_of_the_outputs_are_those_of_autograd(name):
         assert at.mapped_root_sharpness.item() == pytest.approx(sharpness**0.5, rel=1e-9)
 
 
-def of_losses(turned, follows):
+def of_losses(turned, follows, turning=PLAIN):
     """Both grids; log MLS is the scale of the outputs plus `follows` log sqrt(S).
 
-    turned: by how much sqrt(S) falls with the rate, where the scale is seen.
+    turned: by how much sqrt(S) falls with the rate, with the loss `turning`.
     """
     generator, tables = np.random.default_rng(1), {}
     rates = [0.01, 0.014, 0.02, 0.028, 0.04]
     lines = [*((rate, 64) for rate in rates), (0.02, 32), (0.02, 128)]
     settings = [(loss, *line) for loss in LOSSES for line in lines for _ in range(6)]
     loss, rate, batch = map(np.array, zip(*settings, strict=True))
-    doublings, seen = np.log2(rate / 0.01), loss == PLAIN
+    doublings, seen = np.log2(rate / 0.01), loss == turning
     for grid in GRIDS:
         noise = 0.03 * generator.standard_normal((3, len(rate)))
         scale = np.where(seen, 0.2, 1.0) * doublings + noise[0]
@@ -67,6 +67,8 @@ def of_losses(turned, follows):
 def test_the_scale_of_logits_can_turn_the_relation_or_not():
     assert verdicts("fig16", of_losses(0.15, 0.3)) == {"c1": "holds", "c2": "holds"}
     assert verdicts("fig16", of_losses(-1.0, 1.0))["c1"] == "undecided"  # nothing is turned
+    assert verdicts("fig16", of_losses(0.15, 0.3, NORMALIZED))["c1"] == "fails"
+    assert verdicts("fig16", of_losses(-0.2, 0.0))["c2"] == "fails"  # of the scale alone
     unfit = of_losses(0.15, 0.3)
     for made in unfit.values():
         made["train_error"] = made["train_error"] + 2.0 * (made["loss"] == NORMALIZED)
