@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from flatlab.data.digits import load
 from flatlab.lab import plan
 from flatlab.lab.jobs import forecast
 
@@ -127,10 +128,10 @@ def test_training_that_stops_early_is_said_to_take_less(chosen):
 
 
 def test_a_full_batch_counts_all_samples_in_each_step(chosen):
-    """Ghost batches are parts of it; without a number of samples it is one batch."""
+    """Ghost batches are parts of it; without a number of samples it is one batch, or the digits."""
 
-    def first(key):
-        experiment = chosen.experiment(key, "short")
+    def first(key, scale="short"):
+        experiment = chosen.experiment(key, scale)
         pack = experiment.packs[name := next(iter(experiment.packs))]
         return experiment.training(name).work / pack.bytes, pack.training, pack.data.samples
 
@@ -140,6 +141,9 @@ def test_a_full_batch_counts_all_samples_in_each_step(chosen):
     work, training, samples = first("regression-relu-grid")
     assert (training.batch_size, samples) == (8, "all")
     assert work == training.epochs * 8
+    work, training, samples = first("joint-mlp-grid", "demo")
+    digits = load(Path()).sizes["train_sample"]
+    assert (samples, work) == ("all", training.epochs * digits)
 
 
 def publish(scale, times):

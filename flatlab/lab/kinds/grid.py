@@ -26,9 +26,9 @@ from flatlab.lab.plan.fingerprint import fingerprint
 BUDGET_BYTES = 20 * 10**9
 """Dense checkpoints of a grid that need more space are deleted after the measurement."""
 
-WHOLE_SET = 50_000
+WHOLE_SET, DIGITS = 50_000, 1_433
 """Samples of a data set in forecasts of epochs: planning does not know how many it has, unless they
-are one batch."""
+are one batch or the digits."""
 
 SECTIONS: dict[str, type[Strict]] = {**VARYING, "checkpoints": Checkpoints, "measure": Measure}
 
@@ -129,7 +129,8 @@ class Grid(Experiment, frozen=True, kw_only=True):
         chosen: Pack = self.pack(pack)
         training = chosen.training
         full = training.minibatches == "full"
-        whole = training.batch_size if full else WHOLE_SET
+        whole = DIGITS if chosen.data.set == "digits" else WHOLE_SET
+        whole = training.batch_size if full else whole
         count = chosen.data.samples if isinstance(chosen.data.samples, int) else whole
         step = count if full else training.batch_size
         seen = (training.iterations or 0) * step + (training.epochs or 0) * count
