@@ -33,8 +33,9 @@ def frame(figure: Settings, tables: ResultTables) -> pd.DataFrame:
 
 
 def draw(fig: Any, frame: pd.DataFrame, figure: Settings) -> None:
-    """A panel per grid and factor, with the losses below each other."""
-    panels = frame.groupby(["networks", "factor"], sort=False)
+    """A panel per grid and factor, with the losses below each other; those that were trained."""
+    losses = frame.groupby(["networks", "factor", "loss"])["tau"]
+    panels = frame[losses.transform("count") > 0].groupby(["networks", "factor"], sort=False)
     axes = fig.subplots(1, len(panels))
     for ax, ((name, factor), rows) in zip(axes, panels, strict=True):
         by_loss = {
