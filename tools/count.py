@@ -10,7 +10,7 @@ from pathlib import Path
 PACKAGE_LINES, PACKAGE_FILES = 33_200, 249
 LINES_WITH_PAPERS = 44_900
 LONGEST_FILE = 500
-TEST_LINES = 36_840
+TEST_LINES = 36_855
 
 PACKAGES = ("flatlab", "papers", "tools", "tests")
 

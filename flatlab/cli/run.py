@@ -94,7 +94,8 @@ def _carry_out(body: Callable[..., None], group: Iterable[Named], force: bool = 
     made = [path for job in waiting for path in job.output]
     print(f"{waiting[0].rule}: {', '.join(made)}", file=sys.stderr)
     with contextlib.ExitStack() as stack:
-        body(*[stack.enter_context(running(job)) for job in waiting])
+        together = len(waiting)
+        body(*[stack.enter_context(running(job, together)) for job in waiting])
 
 
 def _job(

@@ -99,10 +99,11 @@ def job(snakemake: Any) -> Iterator[RunningJob]:
 
 
 @contextlib.contextmanager
-def running(about: Any) -> Iterator[RunningJob]:
+def running(about: Any, together: int = 1) -> Iterator[RunningJob]:
     """Lock the outputs, use one thread and one GPU, write a `.provenance.json` beside each output.
 
     about: rule, input, output, params, wildcards, config and resources, as in Snakemake's scripts.
+    together: how many jobs share the time, of which each records an equal part.
     """
     start, spent = time.time(), time.process_time()
     with contextlib.ExitStack() as stack:
@@ -118,7 +119,8 @@ def running(about: Any) -> Iterator[RunningJob]:
         resumed = os.path.isdir(this.unfinished)
         yield this
         provenance = {**_provenance(about, start), "inputs": inputs}
-        provenance["processor_s"] = round(time.process_time() - spent, 3)
+        provenance["runtime_s"] = round((time.time() - start) / together, 3)
+        provenance["processor_s"] = round((time.process_time() - spent) / together, 3)
         provenance["resumed"] = resumed  # then these are times of its last part alone
         for output in about.output:
             save_json(record_of(output), provenance)
@@ -196,7 +198,6 @@ def _provenance(snakemake: Any, start: float) -> dict[str, Any]:
         **({"flatlab": origin()} if user_studies() else {}),  # the commit is the study's
         "settings": snakemake.params.get("settings"),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(start)),
-        "runtime_s": round(time.time() - start, 3),
         "host": platform.node(),
         "machine": platform.machine(),
         "gpu": getattr(snakemake.resources, "gpu", 0),

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -168,3 +169,14 @@ def test_a_job_that_has_lost_its_lock_writes_nothing(tmp_path):
         with pytest.raises(store.StoreError, match="lock was lost"):
             this.save({})
     assert not output.exists()
+
+
+def test_jobs_that_are_done_together_record_an_equal_part_of_the_time(tmp_path):
+    with running(fake_snakemake(tmp_path), together=4) as this:
+        start = time.process_time()
+        while time.process_time() - start < 0.2:
+            pass
+        this.save({})
+    about = store.load_json(tmp_path / "out" / "a.json.provenance.json")
+    assert 0.05 <= about["processor_s"] < 0.15
+    assert about["runtime_s"] >= 0.05
