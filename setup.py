@@ -3,7 +3,7 @@
 from setuptools import find_packages, setup
 
 WORKFLOW = "flatlab.workflow"
-FOLDERS = ("data", "families", "networks", "simulations", "train/*")
+FOLDERS = ("data", "families", "losses", "networks", "simulations", "train/*")
 """Of the studies that ship."""
 
 setup(

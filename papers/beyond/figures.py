@@ -385,8 +385,8 @@ FIGURES = {
         title="sharpness and sensitivity with and without a scale of the logits",
         caption=(
             "Kendall's τ of the root of sharpness and MLS, with 95 % intervals. Pairs of networks "
-            "differ in the learning rate or in the batch size alone. Of the outputs f, of outputs "
-            "divided by their standard deviation, of probabilities, and of f given log sd f.",
+            "differ in the rate or the batch size alone. Of outputs f, of f over its standard "
+            "deviation, of probabilities, and of f given log sd f.",
         ),
         details=(
             "Networks trained with three losses. The normalized cross-entropy is that of f / sd f, "

@@ -94,14 +94,17 @@ def test_a_batch_is_the_sum_of_its_parts_by_their_shares(batch, data):
 def test_gradient_and_hessian_product_are_the_derivatives(batch):
     settings, outputs, targets = batch
     loss, moving = loss_of(settings), outputs.clone().requires_grad_()
+    slack = 1.0
+    if settings["loss"] == "normalized-cross-entropy":  # which divides rounding by the deviation
+        slack += outputs.std(-1).min().item() ** -2
     total = sum(loss.reference(*pair) for pair in zip(moving, targets, strict=True))
     (slope,) = torch.autograd.grad(total, moving, create_graph=True)
-    assert torch.allclose(loss.gradient(outputs, targets), slope, atol=1e-14)
+    assert torch.allclose(loss.gradient(outputs, targets), slope, atol=1e-14 * slack)
     direction = outputs.flip(1)
     (curved,) = torch.autograd.grad((slope * direction).sum(), moving)
     rows = zip(outputs, direction, targets, strict=True)
     product = torch.stack([loss.curved(*row) for row in rows]) * loss.share(1, outputs.shape[1])
-    assert torch.allclose(product, curved, atol=1e-13)
+    assert torch.allclose(product, curved, atol=1e-13 * slack)
 
 
 @law(batch=batches())
