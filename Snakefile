@@ -4,6 +4,7 @@
 `snakemake chen2026_figH8` one figure, and `--list-target-rules` lists all targets.
 """
 
+from snakemake.script import PythonScript
 from snakemake.utils import min_version
 
 min_version("9.20")
@@ -13,6 +14,9 @@ configfile: "config.yaml"
 
 
 include: "rules/common.smk"
+
+
+from flatlab.lab.jobs import forks
 
 
 report: "report/workflow.rst"
@@ -65,6 +69,8 @@ onstart:
         # only clusters need, looks for new jobs once a second for each job that has ended: after
         # 137 jobs that took a fifth of a core. tests/workflow/test_limiter.py says when it may go.
         workflow.scheduler.job_rate_limiter = None
+        if workflow.is_main_process and PLAN.config.device == "cpu":
+            forks.use(PythonScript)
 
 
 include: "rules/data.smk"

@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-PACKAGE_LINES, PACKAGE_FILES = 33_200, 249
-LINES_WITH_PAPERS = 44_900
+PACKAGE_LINES, PACKAGE_FILES = 33_290, 249
+LINES_WITH_PAPERS = 45_260
 LONGEST_FILE = 500
-TEST_LINES = 36_855
+TEST_LINES = 37_030
 
 PACKAGES = ("flatlab", "papers", "tools", "tests")
 
