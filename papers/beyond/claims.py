@@ -25,6 +25,7 @@ from flatlab.papers.beyond.claims_drawn import DRAWN
 from flatlab.papers.beyond.claims_joint import BEFORE, S, tau
 from flatlab.papers.beyond.claims_joint import CLAIMS as JOINT
 from flatlab.papers.beyond.claims_logits import LOGITS
+from flatlab.papers.beyond.claims_matched import MATCHED
 from flatlab.papers.chen2026.readings import READINGS
 from flatlab.stats.estimate import Array
 from flatlab.stats.trends import median_below
@@ -337,4 +338,4 @@ def _(networks: BottleneckNetworks, share: float) -> Verdict:
 
 
 CLAIMS = Claims("beyond", READINGS)
-CLAIMS.update(JOINT | DENSE | DRAWN | DEPTH | LOGITS)
+CLAIMS.update(JOINT | DENSE | DRAWN | DEPTH | LOGITS | MATCHED)
