@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from flatlab.core import store
 from flatlab.lab import plan
 
-JOB_S = 2.0
-"""Seconds for starting the process of a job and importing torch, added to its computation."""
+JOB_S = 0.5
+"""Seconds for starting a job on one machine (`forks`), added to its computation."""
 
 PUBLISHED = "benchmarks.json"
 """The run times of a published scale, a file in `results/published/<scale>/`."""
