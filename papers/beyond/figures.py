@@ -399,9 +399,9 @@ FIGURES = {
         title="errors of equally flat, and of equally compressed networks",
         caption=(
             "(a, c) Networks trained with SAM, with a penalty on the Jacobian, or with neither. "
-            "(b, d) How many fewer errors, and how much smaller a gap, the flatter network of two "
-            "that are equally compressed has, and the more compressed of two that are equally "
-            "flat. Means over seeds with 95 % intervals.",
+            "(b, d) How many fewer errors the flatter of two equally compressed networks makes, "
+            "and the more compressed of two equally flat ones; how much smaller its gap is. Means "
+            "over seeds with 95 % intervals.",
         ),
         details=(
             "A network of SAM is paired with the penalized one of its seed that has the same MLS, "
