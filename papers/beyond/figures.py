@@ -400,7 +400,7 @@ FIGURES = {
         caption=(
             "(a, c) Networks trained with SAM, with a penalty on the Jacobian, or with neither. "
             "(b, d) How many fewer errors the flatter of two equally compressed networks makes, "
-            "and the more compressed of two equally flat ones; how much smaller its gap is. Means "
+            "and the more compressed of two equally flat ones. Gap: how much smaller it is. Means "
             "over seeds with 95 % intervals.",
         ),
         details=(
