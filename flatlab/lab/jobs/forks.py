@@ -26,11 +26,15 @@ _servers = threading.local()
 
 
 def use(script: Any) -> None:
-    """Let Snakemake run jobs so that are in its own environment.
+    """Let Snakemake run jobs so that are in its own environment, on Linux.
+
+    macOS has libraries that do not survive a fork.
 
     script: `snakemake.script.PythonScript`, of which `execute_script` is replaced. It is an
         internal: tests/workflow/test_forks.py says if it changes.
     """
+    if sys.platform != "linux":
+        return
     plain = script.execute_script
 
     def execute_script(self: Any, fname: str, edit: bool = False) -> None:
