@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-PACKAGE_LINES, PACKAGE_FILES = 33_320, 249
-LINES_WITH_PAPERS = 45_300
+PACKAGE_LINES, PACKAGE_FILES = 33_340, 249
+LINES_WITH_PAPERS = 45_320
 LONGEST_FILE = 500
-TEST_LINES = 37_030
+TEST_LINES = 37_045
 
 PACKAGES = ("flatlab", "papers", "tools", "tests")
 

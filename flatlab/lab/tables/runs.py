@@ -45,9 +45,8 @@ def of_grid(parts: Iterable[xr.Dataset], settings: Mapping[str, Any]) -> xr.Data
     # Runs that were kept at fewer checkpoints have missing values at the others.
     checkpoints = sorted({int(step) for pack in packs for step in pack["checkpoint"].values})
     packs = [pack.reindex(checkpoint=checkpoints) for pack in packs]
-    table = xr.concat(
-        _with_all_layers(packs), "run", join="exact", coords="minimal", compat="equals"
-    )
+    packs = _with_all_layers(_with_all_hyperparameters(packs))
+    table = xr.concat(packs, "run", join="exact", coords="minimal", compat="equals")
     table = table.sel(run=list(settings["runs"]))
     about = dict(settings["about"])
     if settings.get("converged_only"):
@@ -72,6 +71,22 @@ def _merged(families: list[xr.Dataset]) -> xr.Dataset:
         parts.append(part.drop_vars(names & known))
         known |= names
     return xr.merge(parts, join="exact", compat="equals")
+
+
+def _with_all_hyperparameters(packs: list[xr.Dataset]) -> list[xr.Dataset]:
+    """The same; one that only the settings of some packs name is empty, or NaN, in the others."""
+    known = {
+        name: as_strings([""]) if value.dtype.kind in "OTU" else np.array([np.nan])
+        for pack in packs
+        for name, value in pack.coords.items()
+        if value.dims == ("run",)
+    }
+
+    def lacking(pack: xr.Dataset) -> dict[Any, Any]:
+        names = [name for name in known if name not in pack.coords]
+        return {name: ("run", known[name].repeat(pack.sizes["run"])) for name in names}
+
+    return [pack.assign_coords(lacking(pack)) for pack in packs]
 
 
 def _with_all_layers(packs: list[xr.Dataset]) -> list[xr.Dataset]:

@@ -98,6 +98,15 @@ def test_a_hyper_parameter_of_0_and_of_0_5_is_not_cut_to_0(tmp_path):
         assert table["strength"].values.tolist() == [strength[run[:5]] for run in RUNS]
 
 
+def test_what_some_settings_alone_name_is_empty_in_the_others():
+    named = [part("accuracy", *pack) for pack in PACKS.values()]
+    words = ("run", store.as_strings(["he-normal"] * 3))
+    named[0] = named[0].assign_coords(initialization=words, width=("run", [8] * 3))
+    table = of_grid(named, SETTINGS)
+    assert table["initialization"].values.tolist() == ["he-normal"] * 3 + [""] * 4
+    assert np.isfinite(table["width"].values).tolist() == [True] * 3 + [False] * 4
+
+
 def test_a_table_is_not_written_in_the_chunks_of_its_packs(tmp_path):
     files = through_files(parts(checkpoints=3), tmp_path)
     store.save_dataset(tmp_path / "table.zip", of_grid(files, SETTINGS))
