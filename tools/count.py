@@ -10,7 +10,7 @@ from pathlib import Path
 PACKAGE_LINES, PACKAGE_FILES = 33_340, 249
 LINES_WITH_PAPERS = 45_320
 LONGEST_FILE = 500
-TEST_LINES = 37_045
+TEST_LINES = 37_050
 
 PACKAGES = ("flatlab", "papers", "tools", "tests")
 

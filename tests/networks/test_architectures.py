@@ -30,6 +30,7 @@ SMALL_VGG = {**RELU, "widths": [8, 8, "pool", 16, 16, "pool"], "hidden": [32, 32
 FLAT_VGG = {**RELU, "widths": [3], "hidden": [], "padding": 0}
 SMALL_RESNET = {**RELU, "widths": [8, 16, 32]}
 SMALL_VIT = {"patch": 2, "width": 16, "depth": 2, "heads": 3, "head_width": 5, "mlp_width": 7}
+PENALIZED = {**RELU, "jacobian_penalty": 0.1}
 NETWORKS = {
     "of the chen papers": ("mlp", RELU, (1, 28, 28), 10, 898_510),
     "of the chen papers, small": ("mlp", {**RELU, "width": 64}, (1, 8, 8), 10, 13_130),
@@ -52,6 +53,8 @@ NETWORKS = {
     "preactivation ResNet, small": ("resnet", {**SMALL_RESNET, "order": "pre"}, SMALL, 10, 44_130),
     "SimpleViT": ("simple-vit", {}, WIDE, 10, 18_927_114),
     "SimpleViT, small": ("simple-vit", SMALL_VIT, (1, 8, 12), 10, 2_824),
+    "penalized LeNet-5": ("penalized", {**PENALIZED, "base": "lenet5"}, (1, 8, 8), 10, 19_754),
+    "penalized perceptron": ("penalized", {**PENALIZED, "base": "mlp"}, (1, 8, 8), 10, 42_634),
     "linear": ("linear", {}, (100,), 1, 100),
     "diagonal linear": ("diagonal-linear", {}, (200,), 1, 400),
 }

@@ -21,7 +21,7 @@ MODE = "loop"
 
 class Options(Convolutional, frozen=True):
     activation: Activation
-    architecture: Annotated[Literal["mlp", "lenet5"], means("what is trained")]
+    base: Annotated[Literal["mlp", "lenet5"], means("the architecture that is trained")]
     jacobian_penalty: Annotated[float, means("lambda; 0: none", ge=0)]
     width: Annotated[int, means("units of each of three hidden layers of a perceptron", ge=1)] = 128
     kernel: ClassVar[int] = 3
@@ -31,11 +31,11 @@ class Options(Convolutional, frozen=True):
 
     @property
     def widths(self) -> tuple[int | str, ...]:
-        return (6, "pool", 16, "pool") if self.architecture == "lenet5" else ()
+        return (6, "pool", 16, "pool") if self.base == "lenet5" else ()
 
     @property
     def hidden(self) -> tuple[int, ...]:
-        return (120, 84) if self.architecture == "lenet5" else (self.width,) * 3
+        return (120, 84) if self.base == "lenet5" else (self.width,) * 3
 
 
 def build(inputs: tuple[int, ...], outputs: int, options: Options) -> nn.Sequential:

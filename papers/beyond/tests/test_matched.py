@@ -17,7 +17,7 @@ SHAPE = (1, 8, 8)
 
 
 def network(architecture, penalty):
-    options = {"activation": "relu", "architecture": architecture, "jacobian_penalty": penalty}
+    options = {"activation": "relu", "base": architecture, "jacobian_penalty": penalty}
     torch.manual_seed(0)
     return build({"name": "penalized", "options": options}, SHAPE, 10)
 
