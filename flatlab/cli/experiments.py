@@ -60,7 +60,7 @@ def run_estimate(options: argparse.Namespace) -> int:
     took += f", {unknown} of unknown length" if unknown else ""
     print(text.table("<<>>><", *rows))
     print(
-        f"{sum(each.jobs for each in kinds)} jobs: {took}; with {forecast.JOB_S:g} s per job for "
+        f"{sum(each.jobs for each in kinds)} jobs: {took}; with {forecast.JOB_S[chosen.config.device]:g} s per job for "
         f"starting it, on {chosen.config.device}, "
         + (
             "at the speed of the machines in the records"

@@ -47,7 +47,7 @@ def test_hours_are_in_proportion_to_work(chosen):
     record(tasks[0], seconds=1e-6 * tasks[0].work)
     found = of(chosen, MLP)
     assert (found.jobs, found.done, found.basis) == (len(tasks) - 1, 1, "1 jobs")
-    seconds = sum(1e-6 * task.work + forecast.JOB_S for task in tasks[1:])
+    seconds = sum(1e-6 * task.work + forecast.JOB_S["cpu"] for task in tasks[1:])
     assert found.hours == pytest.approx(seconds / 3600)
 
 
@@ -88,7 +88,7 @@ def test_jobs_of_the_same_size_and_architecture_are_a_better_basis(chosen):
         times["train", network, "cpu", time[1] / time[2]] = time
         bases.append(of(chosen, VGG, times))
         assert bases[-1].basis.removeprefix("roughly, ") == f"{time[2]} jobs of {network}"
-    seconds = [each.hours * 3600 - forecast.JOB_S * each.jobs for each in bases]
+    seconds = [each.hours * 3600 - forecast.JOB_S["cpu"] * each.jobs for each in bases]
     assert seconds == pytest.approx([8 * work, 10 * work, 2 * work])
 
 
@@ -102,7 +102,7 @@ def test_of_one_network_the_jobs_nearest_in_work_count(chosen):
         for size, rate in rates.items()
     }
     found = of(chosen, MLP, times)
-    seconds = sum(task.work * rates[task.work] + forecast.JOB_S for task in tasks)
+    seconds = sum(task.work * rates[task.work] + forecast.JOB_S["cpu"] for task in tasks)
     assert found.hours == pytest.approx(seconds / 3600)
     assert found.basis == f"{len(sizes)} jobs"
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from flatlab.core import store
 from flatlab.lab import plan
 
-JOB_S = 0.5
-"""Seconds for starting a job on one machine (`forks`), added to its computation."""
+JOB_S = {"cpu": 0.2, "cuda": 2.0}
+"""Seconds for starting a job, added to its computation: without a GPU it is a fork (`forks`)."""
 
 PUBLISHED = "benchmarks.json"
 """The run times of a published scale, a file in `results/published/<scale>/`."""
@@ -191,7 +191,7 @@ def forecast(
         hours, basis = None, ""
         if known:
             peer = network if network in known else _most_alike(known, network, group)
-            hours = sum(_seconds(known[peer], job.work) + JOB_S for job in left) / 3600
+            hours = sum(_seconds(known[peer], job.work) + JOB_S[wanted[1]] for job in left) / 3600
             jobs = sum(round(of_work[2]) for of_work in known[peer])
             basis = f"{jobs} jobs" if peer == network else f"roughly, {jobs} jobs of {peer}"
             if any(job.stops for job in left):

@@ -26,7 +26,7 @@ _servers = threading.local()
 
 
 def use(script: Any) -> None:
-    """Let Snakemake run jobs so that are in its own environment, on Linux.
+    """Let Snakemake run jobs in its own environment so, on Linux.
 
     macOS has libraries that do not survive a fork.
 
@@ -105,7 +105,7 @@ def serve(kind: str) -> None:
             sys.stderr.flush()
             os._exit(code)
         code = os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
-        asked.sendall(bytes([code % 256]))
+        asked.sendall(bytes([code if code >= 0 else 128 - code]))  # as shells say it
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ class Penalized(nn.Sequential):
             return outputs
         inputs = inputs.detach().requires_grad_()
         outputs = super().forward(inputs)
-        direction = torch.randn(outputs.shape[1]).to(outputs)
+        direction = torch.randn_like(outputs[0])  # from the generator that the run has
         along = outputs @ (direction / direction.norm())
         (slope,) = torch.autograd.grad(along.sum(), inputs, create_graph=True)
         mean = slope.square().sum() / len(inputs)
