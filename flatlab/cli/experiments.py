@@ -59,9 +59,10 @@ def run_estimate(options: argparse.Namespace) -> int:
     took = f"{sum(each.hours or 0 for each in kinds):.2f} hours one after the other"
     took += f", {unknown} of unknown length" if unknown else ""
     print(text.table("<<>>><", *rows))
+    device = chosen.config.device
     print(
-        f"{sum(each.jobs for each in kinds)} jobs: {took}; with {forecast.JOB_S[chosen.config.device]:g} s per job for "
-        f"starting it, on {chosen.config.device}, "
+        f"{sum(each.jobs for each in kinds)} jobs: {took}; with {forecast.JOB_S[device]:g} s per "
+        f"job for starting it, on {device}, "
         + (
             "at the speed of the machines in the records"
             if factor == 1
