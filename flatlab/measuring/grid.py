@@ -17,6 +17,7 @@ from flatlab.data._tensors import Splits, prepare
 from flatlab.derivatives.checks.isolation import preserving_state
 from flatlab.derivatives.jacobians.norms import Norms
 from flatlab.derivatives.per_sample.probe import Findings
+from flatlab.derivatives.per_sample.stack import State
 from flatlab.losses._base import loss_of
 from flatlab.measuring.dataset import stacked
 from flatlab.measuring.preflight import Known, measure_family, notes_of_many
@@ -30,7 +31,8 @@ from flatlab.measuring.quantity import (
 )
 from flatlab.networks._build import build
 
-State = Mapping[str, torch.Tensor]
+TOGETHER = 100
+"""Networks that a family may measure at once."""
 
 
 def measure_pack(
@@ -114,38 +116,77 @@ class GridMeasurer:
             steps.discard(0)
         checkpoints = sorted(steps)[-1:] if last else sorted(steps)
         size = {"run": len(states), "checkpoint": len(checkpoints)}
+        networks = {
+            (run, number): of_run[step]
+            for run, of_run in enumerate(states)
+            for number, step in enumerate(checkpoints)
+            if step in of_run
+        }
         results: dict[str, dict[tuple[int, ...], Measured]] = {name: {} for name in families}
-        modules = {name: imported("families", name) for name in families}
         # An architecture, and its derivatives, are checked once: other weights and sample sets go
         # through the same operations.
         known: Known = {}
         covered: dict[str, Findings] = {}
-        loss = loss_of(self.settings["loss"])
-        progress = Progress(len(states) * len(checkpoints), "networks", lambda: "")
+        how: dict[str, Settings] = {}
+        before = -1
+        progress = Progress(len(networks), "networks", lambda: "")
         with preserving_state(self.model) as begin_anew:
-            for done, (run, number) in enumerate(np.ndindex(*size.values())):
-                if number == 0:  # of another run, nothing that a family remembers holds
-                    options, initial = self.settings["options"], states[run].get(0)
-                    how = {
-                        n: settings_of(n, options[n], loss, initial=initial, found=covered)
-                        for n in families
-                    }
-                if (state := states[run].get(checkpoints[number])) is not None:
-                    for name in families:
+            for done, (network, state) in enumerate(networks.items()):
+                if network[0] != before:
+                    before = network[0]
+                    how = self._settings(families, states[before].get(0), covered)
+                for name, found in results.items():
+                    if done % TOGETHER == 1:  # of the first one it was asked what rules cover
                         begin_anew(state)
-                        if of_splits := getattr(modules[name], "measure_splits", None):
-                            found = of_splits(self.model, self.splits, how[name])
-                            results[name][run, number] = found
-                            continue
-                        for place, samples, of_set in self._sample_sets(how[name]):
-                            found = measure_family(name, self.model, samples, of_set, known)
-                            results[name][run, number, place] = found
+                        some = [*networks][done : done + TOGETHER]
+                        found |= self._together(name, {n: networks[n] for n in some}, how[name])
+                    if (*network, len(self.settings["samples"]) - 1) not in found:
+                        begin_anew(state)
+                        found |= self._alone(name, network, how[name], known)
                 progress.advance(lambda: done + 1)  # noqa: B023 - it is called before the next one
-        progress.close(len(states) * len(checkpoints))
+        progress.close(len(networks))
         parts = [self._dataset(name, found, size) for name, found in results.items()]
         # of a quantity of several families the first one counts
         merged = xr.merge(parts, join="exact", compat="override", combine_attrs="no_conflicts")
         return merged.assign_coords(checkpoint=checkpoints)
+
+    def _settings(
+        self, families: Sequence[str], initial: State | None, covered: dict[str, Findings]
+    ) -> dict[str, Settings]:
+        """How each family measures a run: of another one, nothing that it remembers holds."""
+        loss, options = loss_of(self.settings["loss"]), self.settings["options"]
+        how = {"initial": initial, "found": covered}
+        return {name: settings_of(name, options[name], loss, **how) for name in families}
+
+    def _alone(
+        self, name: str, network: tuple[int, ...], how: Settings, known: Known
+    ) -> dict[tuple[int, ...], Measured]:
+        """A family on the network that the model is, by place."""
+        if of_splits := getattr(imported("families", name), "measure_splits", None):
+            return {network: of_splits(self.model, self.splits, how)}
+        return {
+            (*network, number): measure_family(name, self.model, samples, of_set, known)
+            for number, samples, of_set in self._sample_sets(how)
+        }
+
+    def _together(
+        self, name: str, networks: Mapping[tuple[int, ...], State], how: Settings
+    ) -> dict[tuple[int, ...], Measured]:
+        """A family on several networks at once, by place; empty where it measures each alone."""
+        measure = getattr(imported("families", name), "measure_several", None)
+        if not measure or any(
+            chosen["only"] != "all" for chosen in self.settings["samples"].values()
+        ):
+            return {}
+        states: list[State] = [*networks.values()]
+        norms: list[Norms] = [{} for _ in states]
+        found: dict[tuple[int, ...], Measured] = {}
+        for number, samples, of_set in self._sample_sets(how):
+            each = measure(self.model, states, samples, of_set, norms)
+            if not each:
+                return {}
+            found |= {(*n, number): one for n, one in zip(networks, each, strict=True)}
+        return found
 
     def _sample_sets(self, how: Settings) -> Iterator[tuple[int, SampleSet, Settings]]:
         """The place, samples and settings of each that has samples.

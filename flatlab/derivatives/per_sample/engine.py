@@ -32,12 +32,12 @@ from flatlab.derivatives.per_sample.singular_values import (
     refine,
     singular_values,
 )
+from flatlab.derivatives.per_sample.stack import cat
 from flatlab.derivatives.per_sample.values import (
     Derivatives,
     Layer,
     ParameterSquares,
     by_sample,
-    cat,
     hessian_traces,
     joined,
     squared_norm,

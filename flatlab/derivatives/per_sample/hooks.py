@@ -16,6 +16,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from flatlab.core.errors import MeasureError, first_line, is_out_of_memory
 from flatlab.derivatives.per_sample.convolution import with_fast_input_gradient
+from flatlab.derivatives.per_sample.stack import networks_of
 
 GENERIC_BYTES = 2**28
 """Gradients with respect to parameters that are held at a time."""
@@ -71,7 +72,8 @@ def recorded(
         copy, into = copies.pop(module, (None, None))
         if copy is None or into is None or not isinstance(output, Tensor):
             return None
-        replaced = with_fast_input_gradient(module, copy, output) if fast_input_gradient else None
+        alone = fast_input_gradient and networks_of(module)[0] is module
+        replaced = with_fast_input_gradient(module, copy, output) if alone else None
         output = output if replaced is None else replaced
         out = get_gradient_edge(output)
         uses.append(Use(name, module, copy.detach(), into, out, output.numel()))

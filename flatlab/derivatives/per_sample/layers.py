@@ -6,6 +6,7 @@ fully connected layer has one position; with sequences, images and repeated uses
 """
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from flatlab.derivatives.per_sample.convolution import CONVOLUTIONS, patches
 from flatlab.derivatives.per_sample.hooks import Use
 from flatlab.derivatives.per_sample.singular_values import block
+from flatlab.derivatives.per_sample.stack import cat, networks_of
 
 MATRICES = (nn.Linear, *CONVOLUTIONS)
 RULED = (
@@ -63,16 +65,24 @@ class Squares:
     rows: Tensor | None = None
 
 
-def weight_squares(u: Tensor, g: Tensor, weight: Tensor, adaptive: bool) -> Squares:
+def weight_squares(u: Tensor, g: Tensor, weights: Sequence[Tensor], adaptive: bool) -> Squares:
     """The squares of the gradients Gamma_k U^T of a matrix, in the cheapest way.
 
-    u: (samples, groups, D, P).  g: (samples, groups, N, O, P).  weight: (groups x O, ...).
+    u: (samples, groups, D, P).  g: (samples, groups, N, O, P).
+    weights: of each network that has its part of the samples, (groups x O, ...).
     """
     groups, width, positions = u.shape[1:]
     outputs, out = g.shape[2:4]
-    squared = weight.detach().reshape(groups, out, width).square() if adaptive else None
+    if adaptive and positions > 1 and (count := len(weights)) > 1:
+        each = zip(u.chunk(count), g.chunk(count), weights, strict=True)
+        parts = [weight_squares(of_u, of_g, [weight], adaptive) for of_u, of_g, weight in each]
+        sums = ((part.plain, part.adaptive, part.gamma) for part in parts)
+        return Squares(*(torch.cat(same) for same in zip(*sums, strict=True)))
+    of_weights = (weight.detach().reshape(groups, out, width) for weight in weights)
+    of_networks = [weight.square() for weight in of_weights] if adaptive else None
     if positions == 1:
-        return _outer(u[..., 0], g[..., 0], squared)
+        return _outer(u[..., 0], g[..., 0], of_networks)
+    squared = of_networks[0] if of_networks else None
     direct = outputs * out * width * (positions + 32)  # 32: to write and read them
     gram = positions**2 * (width + outputs * out)
     pairs = out * width * positions * (positions + 1) / 2
@@ -83,13 +93,14 @@ def weight_squares(u: Tensor, g: Tensor, weight: Tensor, adaptive: bool) -> Squa
     return _direct(u, g, squared)
 
 
-def _outer(u: Tensor, g: Tensor, squared: Tensor | None) -> Squares:
+def _outer(u: Tensor, g: Tensor, squared: Sequence[Tensor] | None) -> Squares:
     """One position: the gradients are outer products."""
     g2, u2 = g.square().sum(2), u.square()  # (samples, groups, O), (samples, groups, D)
     by_group, adaptive = g2.sum(2), None
     if squared is not None:
-        products = torch.matmul(g2.transpose(0, 1), squared).transpose(0, 1)
-        adaptive = (products * u2).sum((1, 2))
+        each = zip(g2.chunk(len(squared)), squared, strict=True)
+        products = [torch.matmul(of_g.transpose(0, 1), weight) for of_g, weight in each]
+        adaptive = (cat(products, 1).transpose(0, 1) * u2).sum((1, 2))
     return Squares((by_group * u2.sum(2)).sum(1), adaptive, by_group.sum(1), g2.flatten(1))
 
 
@@ -169,8 +180,16 @@ def vector_gradients(use: Use, gamma: Tensor, samples: int) -> dict[str, Tensor]
     g = gamma.movedim(channel, -1).reshape(len(gamma), samples, -1, numbers)
     if matrix:
         return {"bias": g.sum(2)}
-    bare = copy.copy(use.module)
-    bare._parameters = dict.fromkeys(bare._parameters)
-    normalized = base_of(bare).forward(bare, use.x)
+    networks = networks_of(use.module)
+    parts = zip(networks, use.x.chunk(len(networks)), strict=True)
+    normalized = cat([_normalized(network, x) for network, x in parts], 0)
     x = normalized if channel == -1 else normalized.movedim(1, -1)
     return {"weight": (g * x.reshape(g.shape[1:])).sum(2), "bias": g.sum(2)}
+
+
+def _normalized(module: Any, x: Tensor) -> Tensor:
+    """What a normalization does before it scales and shifts."""
+    bare = copy.copy(module)
+    bare._parameters = dict.fromkeys(bare._parameters)
+    normalized: Tensor = base_of(bare).forward(bare, x)
+    return normalized

@@ -12,6 +12,8 @@ from flatlab.derivatives.per_sample.probe import Findings
 
 CHUNK_BYTES = {"cpu": 2**25, "cuda": 2**31}
 """Derivatives held at a time: larger batches are no faster, and on a CPU slower."""
+TOGETHER = 3
+"""Times as much for several networks: fewer calls outweigh what the cache loses."""
 CHUNK_SAMPLES = 5
 """The fewest samples at a time if `LARGE` allows: smaller products are slow."""
 LARGE = 2**30
@@ -40,17 +42,24 @@ def held_by_one(findings: Findings, inputs: Tensor) -> int:
     return 2 * rows * numbers * inputs.element_size() + grams
 
 
-def samples_at_a_time(findings: Findings, inputs: Tensor, budget: int | None = None) -> int:
-    """How many samples fit at a time; batches are of equal size."""
+def samples_at_a_time(
+    findings: Findings, inputs: Tensor, budget: int | None = None, count: int | None = None
+) -> int:
+    """How many samples fit at a time; batches are of equal size.
+
+    count: samples of several networks, of which those of more are taken at a time; None: inputs.
+    """
+    room = CHUNK_BYTES.get(inputs.device.type, CHUNK_BYTES["cuda"]) * (TOGETHER if count else 1)
+    count = count or len(inputs)
     each = 2 * findings.outputs * findings.numbers * inputs.element_size()
     held = held_by_one(findings, inputs)
     fewest = CHUNK_SAMPLES if CHUNK_SAMPLES * held <= LARGE else 1
-    wanted = max(fewest, CHUNK_BYTES.get(inputs.device.type, CHUNK_BYTES["cuda"]) // each)
-    most = min(len(inputs), wanted)
+    wanted = max(fewest, room // each)
+    most = min(count, wanted)
     if most * held > min(SMALL, budget or SMALL):
         free = available(inputs.device) // 2
         most = max(1, min(most, min(free, budget or free) // held))
-    return -(-len(inputs) // -(-len(inputs) // most))
+    return -(-count // -(-count // most))
 
 
 def available(device: torch.device) -> int:

@@ -1,7 +1,7 @@
 """Hold the derivatives of a network on some samples, and sum squares over its parameters."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from flatlab.derivatives.per_sample.layers import (
 )
 from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.derivatives.per_sample.singular_values import of_finite
+from flatlab.derivatives.per_sample.stack import cat, networks_of
 from flatlab.losses._base import Loss
 
 
@@ -182,9 +183,8 @@ class ParameterSquares:
             parts = [columns(use, self.out[use], self.samples) for use in group]
             u, g = (cat(same, -1) for same in zip(*parts, strict=True))
             counted = identity in self._counted
-            squares = weight_squares(
-                u, g, group[0].module.weight, self.adaptive is not None and counted
-            )
+            weights = [network.weight for network in networks_of(group[0].module)]
+            squares = weight_squares(u, g, weights, self.adaptive is not None and counted)
             if counted:
                 self._add(squares.plain, squares.adaptive)
             if squares.rows is not None:
@@ -224,17 +224,15 @@ class ParameterSquares:
                 if user.name in self.layers:
                     self.layers[user.name]["bias2"] = plain
             if id(parameter) in self._counted:
-                self._add(plain, squares @ parameter.detach().flatten().square())
+                networks = networks_of(holding[0][0].module)
+                own = [getattr(network, holding[0][1]).detach() for network in networks]
+                each = zip(squares.chunk(len(own)), own, strict=True)
+                self._add(plain, cat([part @ v.flatten().square() for part, v in each], 0))
 
 
 def by_sample(rows: Tensor, samples: int) -> Tensor:
     """(N, rows, ...) -> (samples, N, numbers)."""
     return rows.reshape(len(rows), samples, -1).transpose(0, 1)
-
-
-def cat(tensors: Sequence[Tensor], dim: int) -> Tensor:
-    """The tensors one after the other; a single one is not copied."""
-    return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors), dim)
 
 
 def squared_norm(x: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ and the bound of the volume are left out.
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from msgspec import Meta
 from torch import Tensor, nn
@@ -24,9 +25,11 @@ from torch import Tensor, nn
 from flatlab.core.errors import MeasureError
 from flatlab.core.schema import Key, Strict, closest, means
 from flatlab.derivatives.checks.isolation import is_finite
+from flatlab.derivatives.jacobians.norms import Norms
 from flatlab.derivatives.per_sample.engine import derivatives
-from flatlab.derivatives.per_sample.memory import accuracy_of
-from flatlab.derivatives.per_sample.probe import Findings
+from flatlab.derivatives.per_sample.memory import accuracy_of, samples_at_a_time
+from flatlab.derivatives.per_sample.probe import Findings, run
+from flatlab.derivatives.per_sample.stack import State, stacked
 from flatlab.families.geometry.estimates import ESTIMATED, estimated
 from flatlab.families.geometry.values import BOUNDS, NORMS, Values, wanted_of
 from flatlab.losses._base import Loss
@@ -298,13 +301,76 @@ def measure(model: nn.Module, samples: SampleSet, settings: Settings) -> Measure
     loss = settings.loss_named(options.relative_flatness_loss)
     findings = settings.findings(model, samples.inputs)
     wanted = accuracy_of(options.accuracy, findings, samples.inputs, settings.budget)
+    values: dict[str, Any]
+    notes: dict[str, Any] = {}
     if wanted is None:
-        values, findings, finite = _exact(model, samples, settings, loss)
-        notes: dict[str, Any] = {}
+        (values,), findings, finite = _exact(model, samples, settings, loss, [settings.norms])
     else:
         values, findings, finite, notes = estimated(
             model, samples, settings, findings, loss, wanted
         )
+    return _measured(values, findings, finite, samples, options, loss, notes)
+
+
+def measure_several(
+    model: nn.Module,
+    states: Sequence[State],
+    samples: SampleSet,
+    settings: Settings,
+    norms: Sequence[Norms],
+) -> list[Measured]:
+    """What `measure` returns for each of several networks, to the bit, from one pass of them all.
+
+    states: the state dictionary of each network.
+    norms: those of its weights that are known.
+
+    On a GPU to rounding. Empty where they cannot be measured so: if two do not fit at a time, if
+    one of them is not finite, if no rule covers some weights, or if none was measured before.
+    """
+    findings, options = settings.found.get("checked"), settings.options
+    if findings is None or findings.generic or samples.kept is not None:
+        return []
+    asked = findings, samples.inputs, settings.budget, len(states) * len(samples)
+    size = (settings.batch_size or samples_at_a_time(*asked)) // len(samples)
+    if size < 2 or options.accuracy != "exact" or not _stackable(model, states, samples, findings):
+        return []
+    loss = settings.loss_named(options.relative_flatness_loss)
+    results: list[Measured] = []
+    for start in range(0, len(states), size):
+        some = states[start : start + size]
+        with stacked(findings.modules, some):
+            known = norms[start : start + size]
+            each, _, finite = _exact(model, samples, settings, loss, known)
+        if not (finite and all(is_finite(*state.values()) for state in some)):
+            return []
+        results += [_measured(v, findings, True, samples, options, loss, {}) for v in each]
+    return results
+
+
+def _stackable(
+    model: nn.Module, states: Sequence[State], samples: SampleSet, findings: Findings
+) -> bool:
+    """Whether two networks give together what each gives alone: no weights are used elsewhere."""
+    two, alone = states[:2], []
+    with torch.no_grad():
+        for state in two:
+            model.load_state_dict(state)
+            alone.append(run(model, samples.inputs))
+        with stacked(findings.modules, two):
+            together = run(model, torch.cat([samples.inputs] * len(two)))
+    return torch.equal(together, torch.cat(alone))
+
+
+def _measured(
+    values: dict[str, Any],
+    findings: Findings,
+    finite: bool,
+    samples: SampleSet,
+    options: Options,
+    loss: Loss,
+    notes: dict[str, Any],
+) -> Measured:
+    """The values of one network that have a meaning and are asked for, with what was found."""
     if findings.embedding and loss.classes and "sharpness" in values:
         values |= _per_token(values, samples, findings.outputs // loss.classes)
     left_out = _without_positions(samples)
@@ -371,17 +437,23 @@ def _chosen(values: dict[str, Tensor], quantities: Sequence[str]) -> dict[str, T
 
 
 def _exact(
-    model: nn.Module, samples: SampleSet, settings: Settings, loss: Loss
-) -> tuple[dict[str, Tensor], Findings, bool]:
-    """The values, what rules cover, and whether all is finite."""
+    model: nn.Module, samples: SampleSet, settings: Settings, loss: Loss, norms: Sequence[Norms]
+) -> tuple[list[dict[str, np.ndarray]], Findings, bool]:
+    """The values of each network, what rules cover, and whether all is finite.
+
+    norms: those known of each network; several are `stacked`.
+    """
     options: Options = settings.options
+    inputs, several = samples.inputs, len(norms)
+    if several > 1:
+        inputs = inputs.repeat(several, *[1] * (inputs.ndim - 1))
     exact = derivatives(
         model,
-        samples.inputs,
+        inputs,
         adaptive="elementwise-adaptive-trace" in options.costly,
         corrected="corrected-bound" in options.costly,
         loss=loss,
-        batch_size=settings.batch_size,
+        batch_size=len(inputs) if several > 1 else settings.batch_size,
         wanted=wanted_of(options.quantities),
         budget=settings.budget,
         progress=settings.progress,
@@ -391,8 +463,10 @@ def _exact(
     with torch.no_grad():
         kept = samples.kept
         ranks = None if kept is None else kept.sum(1) * (exact.outputs.shape[1] // kept.shape[1])
-        values = Values(exact, options, loss, settings.norms, ranks).by_name()
+        values = Values(exact, options, loss, norms, ranks).by_name()
+        arrays = {name: value.cpu().numpy() for name, value in values.items()}
         singular = (layer.singular for layer in exact.layers)
         parts = exact.outputs, exact.sharpness, exact.singular, *singular
         finite = exact.findings.finite and is_finite(*parts)
-    return values, exact.findings, finite
+    each = [{name: array[k] for name, array in arrays.items()} for k in range(several)]
+    return each, exact.findings, finite

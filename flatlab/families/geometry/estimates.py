@@ -62,23 +62,26 @@ class EstimatedValues(Values):
         norms: Norms,
     ) -> None:
         self.jacobian2, self.dimension = jacobian2, dimension
-        super().__init__(means, options, loss, norms)
+        super().__init__(means, options, loss, [norms])
 
     def by_name(self) -> dict[str, Tensor]:
         values = super().by_name()
         left_out = ["violations", "relative_flatness", "corrected_bound"]
         if self.exact.findings.generic:  # some parameters are differentiated for all samples
             left_out.append("sharpness_per_sample")
-        return {name: value for name, value in values.items() if name not in left_out}
+        return {name: value[0] for name, value in values.items() if name not in left_out}
 
     def network(self) -> dict[str, Tensor]:
         values = super().network()
-        return values | {"jacobian_frobenius": self.jacobian2.sqrt(), "g": self.jacobian2.mean()}
+        return values | {
+            "jacobian_frobenius": self.jacobian2[None].sqrt(),
+            "g": self.jacobian2[None].mean(1),
+        }
 
     def volumes(self) -> dict[str, Tensor]:
         return {
-            "local_dimension": self.dimension[~self.dimension.isnan()].mean(),
-            "local_dimension_per_sample": self.dimension,
+            "local_dimension": self._mean(self.dimension, ~self.dimension.isnan()),
+            "local_dimension_per_sample": self.dimension[None],
         }
 
     def layer_volumes(self) -> dict[str, Tensor]:

@@ -17,6 +17,7 @@ from flatlab.derivatives.jacobians.norms import (
 )
 from flatlab.derivatives.per_sample.convolution import CONVOLUTIONS
 from flatlab.derivatives.per_sample.forward_pass import EVERYTHING, Wanted
+from flatlab.derivatives.per_sample.stack import networks_of
 from flatlab.derivatives.per_sample.values import Derivatives, Layer
 from flatlab.losses._base import Loss
 
@@ -50,41 +51,53 @@ def wanted_of(quantities: str | Sequence[str]) -> Wanted:
 
 
 class Values:
-    """All quantities by name. Tensors are (samples, layers), in float64, unless said otherwise."""
+    """All quantities of several networks by name, each with a first dimension of networks.
+
+    Tensors are (networks, samples, layers), in float64, unless said otherwise.
+    """
 
     def __init__(
         self,
         exact: Derivatives,
         options: Any,
         loss: Loss,
-        norms: Norms,
+        norms: Sequence[Norms],
         ranks: Tensor | None = None,
     ) -> None:
-        """options: of the family.  loss: whose Hessian relative flatness uses.  norms: known.
+        """exact: of all samples of the first network, then of those of the next one, and so on.
 
-        ranks: outputs of each sample that count, (samples,); None: all.
+        options: of the family.  loss: whose Hessian relative flatness uses.
+        norms: those known of each network.
+        ranks: outputs of each sample that count, (samples of all networks,); None: all.
         """
         self.known, self.ranks = norms, ranks
         self.exact, self.layers, self.costly, self.loss = exact, exact.layers, options.costly, loss
         self.largest = options.singular_values
         self.wanted = wanted_of(options.quantities)
-        self.sharpness = exact.sharpness.double().mean()
+        self.sharpness = self._apart(exact.sharpness.double()).mean(1)
+        """(networks,)"""
         if self.layers:
             self._of_all_layers()
 
     def _of_all_layers(self) -> None:
         """What the quantities of layers share."""
         self.x2, self.gamma2, self.weight2, self.bias2, self.smallest2 = (
-            torch.stack([getattr(layer, name).double() for layer in self.layers], dim=1)
+            self._apart(
+                torch.stack([getattr(layer, name).double() for layer in self.layers], dim=1)
+            )
             for name in ("x2", "gamma2", "weight2", "bias2", "smallest2")
         )
-        self.singular = torch.stack([layer.singular for layer in self.layers], dim=1)
-        """(samples, layers, N)"""
+        self.singular = self._apart(torch.stack([layer.singular for layer in self.layers], dim=1))
+        """(networks, samples, layers, N)"""
         self.shared = self._of_layers([layer.shared for layer in self.layers])
         self.norms = self._norms()
-        self.norm = self.norms[0]
-        self.reciprocal = self.x2.reciprocal().mean(0).sqrt()
-        self.weights = self.weight2.mean(0)
+        self.norm = self.norms[:, 0]
+        self.reciprocal = self.x2.reciprocal().mean(1).sqrt()
+        self.weights = self.weight2.mean(1)
+
+    def _apart(self, values: Tensor) -> Tensor:
+        """(samples of all networks, ...) -> (networks, samples, ...)."""
+        return values.unflatten(0, (len(self.known), -1))
 
     def by_name(self) -> dict[str, Tensor]:
         """Those of the network, and those of layers if it has layers that could be measured."""
@@ -106,8 +119,11 @@ class Values:
     def counts(self) -> dict[str, Tensor]:
         """What was measured."""
         return {
-            "samples_measured": torch.tensor(len(self.exact.outputs)),
-            "layers_left_out": torch.tensor(len(self.exact.findings.excluded)),
+            name: torch.full((len(self.known),), float(count))
+            for name, count in (
+                ("samples_measured", len(self.exact.outputs) // len(self.known)),
+                ("layers_left_out", len(self.exact.findings.excluded)),
+            )
         }
 
     def sharpnesses(self) -> dict[str, Tensor]:
@@ -115,24 +131,25 @@ class Values:
         values = {
             "sharpness": self.sharpness,
             "root_sharpness": self.sharpness.sqrt(),
-            "sharpness_per_sample": self.exact.sharpness,
+            "sharpness_per_sample": self._apart(self.exact.sharpness),
         }
         if self.exact.adaptive is not None:
-            values["elementwise_adaptive_trace"] = self.exact.adaptive.double().mean()
+            values["elementwise_adaptive_trace"] = self._apart(self.exact.adaptive.double()).mean(1)
         return values
 
     def network(self) -> dict[str, Tensor]:
         """Norms of the Jacobian of the whole network."""
         exact = self.exact
-        frobenius = torch.linalg.vector_norm(exact.singular, dim=1)
-        largest = exact.singular[:, 0]
+        frobenius = self._apart(torch.linalg.vector_norm(exact.singular, dim=1))
+        largest = self._apart(exact.singular[:, 0])
+        x2 = self._apart(exact.x2.double())
         return {
             "jacobian_frobenius": frobenius,
-            "g": frobenius.square().mean(),
-            "mls": largest.mean(),
+            "g": frobenius.square().mean(1),
+            "mls": largest.mean(1),
             "mls_per_sample": largest,
-            "normalized_mls": (exact.x2.double() * largest.square()).mean(),
-            "input_invariant_mls": exact.scaled2.mean(),
+            "normalized_mls": (x2 * largest.square()).mean(1),
+            "input_invariant_mls": self._apart(exact.scaled2).mean(1),
         }
 
     def volumes(self) -> dict[str, Tensor]:
@@ -146,72 +163,82 @@ class Values:
         of_three, full_of_three = log_volumes(singular, 3, eps, self.ranks)
         dimension = participation(singular)
         return {
-            "log_volume": volume[full].mean(),
-            "log_volume_per_sample": volume,
-            "log_volume_of_three": of_three[full_of_three].mean(),
-            "log_mean_volume": log_mean(of_all),
-            "local_dimension": dimension[~dimension.isnan()].mean(),
-            "local_dimension_per_sample": dimension,
-            "samples_rank_deficient": (~full).sum(),
-            "samples_zero_jacobian": (singular[:, 0] == 0).sum(),
+            "log_volume": self._mean(volume, full),
+            "log_volume_per_sample": self._apart(volume),
+            "log_volume_of_three": self._mean(of_three, full_of_three),
+            "log_mean_volume": log_mean(self._apart(of_all)),
+            "local_dimension": self._mean(dimension, ~dimension.isnan()),
+            "local_dimension_per_sample": self._apart(dimension),
+            "samples_rank_deficient": self._apart(~full).sum(1),
+            "samples_zero_jacobian": self._apart(singular[:, 0] == 0).sum(1),
         }
+
+    def _mean(self, values: Tensor, chosen: Tensor) -> Tensor:
+        """The mean over the samples that are chosen: (networks,)."""
+        if chosen.all():
+            return self._apart(values).mean(1)
+        pairs = zip(self._apart(values), self._apart(chosen), strict=True)
+        return torch.stack([of_network[these].mean() for of_network, these in pairs])
 
     def flatness(self) -> dict[str, Tensor]:
         """Parts of sharpness, and variants of it that include the size of the weights."""
         return {
             "sharpness_per_layer": self.weights,
-            "bias_sharpness_per_layer": self.bias2.mean(0),
-            "matrix_normalized_sharpness": (self.norm * self.weights.sqrt()).sum(),
+            "bias_sharpness_per_layer": self.bias2.mean(1),
+            "matrix_normalized_sharpness": (self.norm * self.weights.sqrt()).sum(1),
             "relative_flatness": self._relative_flatness().masked_fill(self.shared, torch.nan),
         }
 
     def sensitivities(self) -> dict[str, Tensor]:
         """Norms of the Jacobians of layers."""
-        per_layer = self.singular[..., 0].mean(0)
+        per_layer = self.singular[..., 0].mean(1)
         rows = self._of_layers([float(len(layer.weight)) for layer in self.layers])
-        scaled2 = torch.stack([layer.scaled2 for layer in self.layers]).mean(1) / rows
+        scaled2 = torch.stack([self._apart(layer.scaled2) for layer in self.layers]).mean(2)
+        per_row = scaled2 / rows[:, None]
         return {
             "sensitivity": self.singular[..., 0],
             "mls_per_layer": per_layer,
-            "nmls": per_layer.sum(),
-            "weighted_mls": (per_layer / self.reciprocal).sum(),
-            "network_input_invariant_mls": sum(scaled2, start=torch.zeros_like(scaled2[0])),
+            "nmls": per_layer.sum(1),
+            "weighted_mls": (per_layer / self.reciprocal).sum(1),
+            "network_input_invariant_mls": sum(per_row, start=torch.zeros_like(per_row[0])),
         }
 
     def layer_volumes(self) -> dict[str, Tensor]:
         """Volumes of the maps from the inputs of layers, and bounds of volumes."""
-        samples, outputs = self.exact.outputs.shape
+        samples, outputs = self.x2.shape[1], self.exact.outputs.shape[1]
         eps = torch.finfo(self.exact.outputs.dtype).eps
         of_layers, _ = log_volumes(self.singular, "all", eps)
-        logs = outputs * (2 * self.norm.log() - self.x2.log())  # of (||W_l|| / ||x^l||)^2N
+        logs = outputs * (2 * self.norm[:, None].log() - self.x2.log())  # of (||W_l|| / ||x^l||)^2N
         scale = outputs / 2 * (samples * self.sharpness / outputs).log() - math.log(samples)
         return {
-            "network_log_volume": torch.logsumexp(log_mean(of_layers.T.contiguous()), 0),
-            "log_volume_bound": _plus(torch.logsumexp(logs[:, 0], 0) / 2, scale),
-            "network_log_volume_bound": _plus(torch.logsumexp(logs.flatten(), 0) / 2, scale),
+            "network_log_volume": torch.logsumexp(
+                log_mean(of_layers.transpose(1, 2).contiguous()), 1
+            ),
+            "log_volume_bound": _plus(torch.logsumexp(logs[..., 0], 1) / 2, scale),
+            "network_log_volume_bound": _plus(torch.logsumexp(logs.flatten(1), 1) / 2, scale),
         }
 
     def bounds(self) -> dict[str, Tensor]:
         """Bounds of sensitivities by sharpness."""
         by_norm, by_layer = self._bounds()
-        of_kernel = dict(zip(BOUNDS, by_norm[0], strict=True))
+        of_kernel = dict(zip(BOUNDS, by_norm[:, 0].unbind(1), strict=True))
         has_bias = self._of_layers([layer.module.bias is not None for layer in self.layers])
         values = {
-            "bound_a": self.singular[:, 0, 0].mean(),
+            "bound_a": self.singular[:, :, 0, 0].mean(1),
             "bound_b": of_kernel["b"],
             "bound_c": of_kernel["c"],
             "bound_d": of_kernel["d"],
             "nmls_bound": of_kernel["nmls"],
             "nmls_bound_layerwise": of_kernel["nmls-layerwise"],
-            "nmls_bound_with_bias": self._nmls(self.norm, has_bias.to(self.x2)),
-            "layer_bound": by_layer[0],
+            "nmls_bound_with_bias": self._nmls(self.norm[:, None], has_bias.to(self.x2))[:, 0],
+            "layer_bound": by_layer[:, 0],
             "bound_by_norm": by_norm,
         }
         if "corrected-bound" in self.costly:
-            norms = [*map(self._operator_norm, self.layers)]
-            ratio = (self.weight2 / self.smallest2).sqrt().mean(0)
+            norms = [[self._operator_norm(*layer) for layer in own] for own in self._networks()]
+            ratio = (self.weight2 / self.smallest2).sqrt().mean(1)
             values["corrected_bound"] = (self._of_layers(norms) * ratio).masked_fill(
-                (self.smallest2 == 0).any(0), torch.nan
+                (self.smallest2 == 0).any(1), torch.nan
             )
         return values
 
@@ -220,15 +247,16 @@ class Values:
         slope = self.singular[..., 0] * self.x2.sqrt()
         root = self.weight2.sqrt()
         tolerance = 1 + (1e-6 if self.exact.outputs.dtype == torch.float64 else 1e-4)
-        violations = (slope > self.norms[:, None] * root * tolerance).double().sum(1)
+        allowed = self.norms[:, :, None] * root[:, None] * tolerance
+        violations = (slope[:, None] > allowed).double().sum(2)
         return {
             "violations": violations.masked_fill(self.norms.isnan(), torch.nan),
             "weight_norm": self.norm,
             "reciprocal_input_norm": self.reciprocal,
             "stability_trick_ratio": (self.weight2 / (self.gamma2 * self.x2)).sqrt(),
-            "linear_stability_ratio": slope / (self.norm * root),
-            "shared": self.shared,
-            "samples_zero_input": (self.x2 == 0).sum(0),
+            "linear_stability_ratio": slope / (self.norm[:, None] * root),
+            "shared": self.shared.expand(len(self.known), -1),
+            "samples_zero_input": (self.x2 == 0).sum(1),
         }
 
     def _of_layers(self, values: list[Any]) -> Tensor:
@@ -237,46 +265,63 @@ class Values:
         return torch.from_numpy(array).to(self.x2.device)
 
     def _norms(self) -> Tensor:
-        """(`NORMS`, layers); the operator norm of convolutions is NaN unless it is asked for."""
-        kernel = [*map(self._kernel_norm, self.layers)]
-        operator = list(kernel)
-        for number, layer in enumerate(self.layers):
-            if isinstance(layer.module, CONVOLUTIONS):
-                wanted = "operator-norm" in self.costly
-                operator[number] = self._operator_norm(layer) if wanted else math.nan
-        authors = [authors_norm(layer.module, layer.output_positions) for layer in self.layers]
-        return self._of_layers([kernel, operator, authors])
+        """(networks, `NORMS`, layers); NaN: operator norms of convolutions that are not wanted."""
+        wanted = "operator-norm" in self.costly
+        norms = []
+        for own in self._networks():
+            kernel = [self._kernel_norm(*layer) for layer in own]
+            operator = [
+                self._operator_norm(*layer)
+                if wanted or not isinstance(layer[1], CONVOLUTIONS)
+                else math.nan
+                for layer in own
+            ]
+            authors = [authors_norm(module, layer.output_positions) for layer, module, _ in own]
+            norms.append([kernel, operator, authors])
+        return self._of_layers(norms)
 
-    def _kernel_norm(self, layer: Layer) -> float:
-        return known(self.known, layer.name, lambda: spectral_norm(layer.weight))
+    def _networks(self) -> list[list[tuple[Layer, Any, Norms]]]:
+        """Of each network: its layers, the module of each, and the norms that are known."""
+        modules = zip(*(networks_of(layer.module) for layer in self.layers), strict=True)
+        return [
+            [(layer, module, norms) for layer, module in zip(self.layers, own, strict=True)]
+            for own, norms in zip(modules, self.known, strict=True)
+        ]
 
-    def _operator_norm(self, layer: Layer) -> float:
-        if not isinstance(layer.module, CONVOLUTIONS):
-            return self._kernel_norm(layer)
+    def _kernel_norm(self, layer: Layer, module: Any, norms: Norms) -> float:
+        return known(norms, layer.name, lambda: spectral_norm(module.weight.detach().flatten(1)))
+
+    def _operator_norm(self, layer: Layer, module: Any, norms: Norms) -> float:
+        if not isinstance(module, CONVOLUTIONS):
+            return self._kernel_norm(layer, module, norms)
         key = layer.name, layer.input_shape
-        return known(self.known, key, lambda: operator_norm(layer.module, layer.input_shape))
+        return known(norms, key, lambda: operator_norm(module, layer.input_shape))
 
     def _bounds(self) -> tuple[Tensor, Tensor]:
-        """(`NORMS`, `BOUNDS`), and C of every layer, (`NORMS`, layers)."""
+        """(networks, `NORMS`, `BOUNDS`), and C of every layer, (networks, `NORMS`, layers)."""
         # ||df/dW|| / ||x|| = ||Gamma|| where weights are not shared, which is finite at x = 0.
-        zero = self.x2[:, 0] == 0
-        ratio = (self.weight2[:, 0] / self.x2[:, 0]).masked_fill(zero, torch.inf)
-        slope = (ratio if self.shared[0] else self.gamma2[:, 0]).sqrt()
-        c = self.norms * self.reciprocal * self.weights.sqrt()
-        c = c.masked_fill((self.x2 == 0).any(0), torch.inf)  # not 0 x inf
-        first = self.norms[:, 0]
-        b, d = first * slope.mean(), _times(first * self.reciprocal[0], self.sharpness.sqrt())
-        return torch.stack([b, c[:, 0], d, self._nmls(self.norms, 0.0), c.sum(1)], 1), c
+        zero = self.x2[..., 0] == 0
+        ratio = (self.weight2[..., 0] / self.x2[..., 0]).masked_fill(zero, torch.inf)
+        slope = (ratio if self.shared[0] else self.gamma2[..., 0]).sqrt()
+        c = self.norms * self.reciprocal[:, None] * self.weights[:, None].sqrt()
+        c = c.masked_fill((self.x2 == 0).any(1)[:, None], torch.inf)  # not 0 x inf
+        first, root = self.norms[..., 0], self.sharpness[:, None].sqrt()
+        b, d = first * slope.mean(1)[:, None], _times(first * self.reciprocal[:, :1], root)
+        return torch.stack([b, c[..., 0], d, self._nmls(self.norms, 0.0), c.sum(2)], 2), c
 
     def _nmls(self, norms: Tensor, added: float | Tensor) -> Tensor:
-        """The NMLS bound by norms (..., layers), with a number added to ||x^l||^2."""
-        factor = (norms[..., None, :].square() / (self.x2 + added)).sum(-1).mean(-1).sqrt()
-        return _times(factor, self.sharpness.sqrt())
+        """The NMLS bound by norms (networks, k, layers), with a number added to ||x^l||^2."""
+        x2 = (self.x2 + added)[:, None]
+        factor = (norms[:, :, None].square() / x2).sum(3).mean(2).sqrt()
+        return _times(factor, self.sharpness[:, None].sqrt())
 
     def _relative_flatness(self) -> Tensor:
-        """||x^l||^2 Tr(J^l^T A J^l), A the Hessian of a sample's loss in its outputs: (layers,)."""
-        traces = torch.stack([layer.hessian_trace for layer in self.layers], dim=1)
-        return self.loss.of_batch((self.x2 * traces).T)
+        """||x^l||^2 Tr(J^l^T A J^l), A the Hessian of a sample's loss in its outputs.
+
+        (networks, layers).
+        """
+        traces = self._apart(torch.stack([layer.hessian_trace for layer in self.layers], dim=1))
+        return self.loss.of_batch((self.x2 * traces).transpose(1, 2))
 
 
 def _times(factor: Tensor, root: Tensor) -> Tensor:
