@@ -1,5 +1,8 @@
 """Measuring and training steps on a CPU, against those of an earlier commit: what became slower.
 
+And how often torch's operators are called, which a GPU waits for: as a GPU would have them, with as
+much at a time, for the first checkpoint of a network and for each later one.
+
 Both versions run in processes of their own, with one thread, on the same data from the same seeds.
 They are timed alternately, by processor time, so that neither a machine whose speed drifts nor
 other processes on it favour one of them. What the checks of a call cost is in its time.
@@ -54,16 +57,17 @@ def steps(name: str, shape: tuple[int, ...], outputs: int, batch: int, runs: int
     return {"what": "steps", "settings": settings, "shape": shape, "outputs": outputs}
 
 
-def pack(families: str) -> Any:
-    """Ten checkpoints of a 64-wide perceptron."""
+def pack(families: str, network: Any = SMALL, width: int = 8, **how: Any) -> Any:
+    """Ten checkpoints of a network on images, by default of a 64-wide perceptron."""
     settings = {
-        **{"family": families, "data": {"classes": "all", "scaling": "unit"}, "network": SMALL},
+        **{"family": families, "data": {"classes": "all", "scaling": "unit"}, "network": network},
         **{"outputs": None, "setting": "", "hyperparameters": {}, "seeds": [0]},
         **{"precision": "float64", "loss": {"loss": "half-mse"}},
         "samples": {"train": {"split": "train", **SAMPLES}},
         "options": {name: {} for name in families.split("+")},
     }
-    return {"what": "pack", "settings": settings, "outputs": 10, "checkpoints": 10}
+    settings |= how
+    return {"what": "pack", "settings": settings, "outputs": 10, "checkpoints": 10, "width": width}
 
 
 CROSS_ENTROPY = {"loss": "cross-entropy"}
@@ -138,6 +142,24 @@ def versions() -> Iterator[tuple[Version, Version]]:
             subprocess.run([*git, "remove", "--force", str(folder)], check=True)
 
 
+def operators(now: Version, earlier: Version) -> None:
+    """Calls of operators by `geometry` in float32, with as much at a time as on a GPU."""
+    for name, size in (("mlp", 100), ("lenet5", 100), ("vgg", 10)):
+        network = SMALL if name == "mlp" else {**NETWORKS[name], "initialization": "framework"}
+        samples = {"train": {"split": "train", **SAMPLES, "size": size}}
+        case = pack("geometry", network, 32, precision="float32", samples=samples)
+        calls = []
+        for version in (now, earlier):
+            of_counts = []
+            for count in (1, 9):
+                version.ask(name, **{**case, "checkpoints": count, "on_gpu": True})
+                of_counts.append(version.ask(name, operators=True))
+            calls.append((of_counts[0], (of_counts[1] - of_counts[0]) / 8))
+        (first, later), (before, _) = calls
+        what = f"operators of {name}: the first checkpoint {first:.0f}, a later one {later:.0f}"
+        print(f"{what}; {COMMIT}: {before:.0f} and {calls[1][1]:.0f}; {later / before:.2f} of it")
+
+
 def since() -> None:
     """Each case: the median time, and the mean ratio to the commit's with its 95 % interval."""
     slower = []
@@ -162,4 +184,5 @@ def since() -> None:
                 f"{COMMIT} [{low:.2f}, {high:.2f}]",
             )
             slower += [name] * bool(1 / high > SLOWER)
+        operators(now, earlier)
     print(f"slower than {COMMIT}: {', '.join(slower) or 'nothing'}")

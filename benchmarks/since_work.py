@@ -1,7 +1,8 @@
 """Works with the flatlab of the working folder; started by `benchmarks.since`.
 
 Reads JSON, line by line: {case: name, what: work, ...} prepares a case, {case: name, times: n} does
-its work n times. Answers with the processor time in seconds, divided by n.
+its work n times, and is answered by the processor time in seconds, divided by n; {case: name,
+operators: true} does it once, and is answered by the calls of torch operators.
 """
 
 import json
@@ -22,11 +23,13 @@ from flatlab.networks import build
 
 try:
     from flatlab.core.resume_state import ResumeState
+    from flatlab.derivatives.per_sample import memory, singular_values
     from flatlab.lab.train.determinism import deterministic_arithmetic
     from flatlab.lab.train.initializations import draw
     from flatlab.lab.train.pack import PackTraining
     from flatlab.measuring.grid import measure_pack
 except ImportError:  # the names at the commit that `benchmarks.since` compares with
+    from flatlab.derivatives import memory, singular_values
     from flatlab.jobs.resume_state import ResumeState
     from flatlab.metrics._measure_pack import measure_pack
     from flatlab.train.determinism import deterministic_arithmetic
@@ -65,13 +68,20 @@ def call(network: Any, shape: Sequence[int], outputs: int, samples: int, **how: 
     return lambda: flatlab.measure(model, inputs, labels, **how)
 
 
-def pack(settings: Mapping[str, Any], outputs: int, checkpoints: int) -> Work:
-    """The metric file of a pack of one new network at several checkpoints, on random images."""
+def pack(
+    settings: Mapping[str, Any], outputs: int, checkpoints: int, width: int, on_gpu: bool = False
+) -> Work:
+    """The metric file of a pack of one new network at several checkpoints, on random images.
+
+    on_gpu: with as much at a time as on a GPU.
+    """
     torch.manual_seed(0)
-    random = np.random.default_rng(0)
-    drawn = [(random.integers(0, 17, (n, 8, 8)), np.arange(n) % outputs) for n in (1437, 360)]
+    for sizes in (memory.CHUNK_BYTES, singular_values.BLOCK_BYTES) if on_gpu else ():
+        sizes["cpu"] = sizes["cuda"]
+    random, image = np.random.default_rng(0), (width, width)
+    drawn = [(random.integers(0, 17, (n, *image)), np.arange(n) % outputs) for n in (1437, 360)]
     raw = dataset(*drawn, maximum=16, classes=[*map(str, range(outputs))], title="random")
-    models = [build(settings["network"], (8, 8), outputs) for _ in range(checkpoints)]
+    models = [build(settings["network"], (1, *image), outputs) for _ in range(checkpoints)]
     states = [model.double().state_dict() for model in models]
     arrays = {name: np.stack([s[name].numpy() for s in states])[None] for name in states[0]}
     about = {"runs": ["s0"], "iterations": [*range(checkpoints)], "steps": [0], "ended": [""]}
@@ -84,6 +94,14 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         name, times = asked.pop("case"), asked.get("times", 0)
+        if asked.get("operators"):
+            with torch.profiler.profile(
+                activities=[torch.profiler.ProfilerActivity.CPU]
+            ) as profile:
+                cases[name]()
+            calls = [each.count for each in profile.key_averages() if each.key[:6] == "aten::"]
+            print(sum(calls), flush=True)
+            continue
         if not times:
             work: Callable[..., Work] = globals()[asked.pop("what")]
             cases[name] = work(**asked)

@@ -12,7 +12,12 @@ that compares training with test samples has instead
 
     measure_splits(model, splits, settings) -> Measured
 
-and is measured by the workflow alone. `TOKENS = True` says that inputs may be integers: a family
+and is measured by the workflow alone. Where calls cost more than numbers, a family may also have
+
+    measure_several(model, states, samples, settings, norms) -> list[Measured]
+
+which is what `measure` returns for each of several networks, or empty where it cannot do so.
+`TOKENS = True` says that inputs may be integers: a family
 whose quantities need no derivatives with respect to them; `TOKENS = "embedded"` that it takes
 those with respect to the output of the first embedding. `ERRORS` are quantities beside others,
 such as standard errors, where these are estimated. `ESTIMATES = True` says that its

@@ -140,7 +140,7 @@ class GridMeasurer:
                         begin_anew(state)
                         some = [*networks][done : done + TOGETHER]
                         found |= self._together(name, {n: networks[n] for n in some}, how[name])
-                    if (*network, len(self.settings["samples"]) - 1) not in found:
+                    if (*network, 0) not in found:
                         begin_anew(state)
                         found |= self._alone(name, network, how[name], known)
                 progress.advance(lambda: done + 1)  # noqa: B023 - it is called before the next one
@@ -174,9 +174,8 @@ class GridMeasurer:
     ) -> dict[tuple[int, ...], Measured]:
         """A family on several networks at once, by place; empty where it measures each alone."""
         measure = getattr(imported("families", name), "measure_several", None)
-        if not measure or any(
-            chosen["only"] != "all" for chosen in self.settings["samples"].values()
-        ):
+        chosen = self.settings.get("samples", {}).values()
+        if not measure or any(samples["only"] != "all" for samples in chosen):
             return {}
         states: list[State] = [*networks.values()]
         norms: list[Norms] = [{} for _ in states]

@@ -150,6 +150,7 @@ def test_norms_of_weights_are_computed_once_for_all_sample_sets_of_a_network(nam
     weights = [trained.weights, trained.dense]
     found, once = measure_pack(weights, raw, job), Counter(calls)
     measure = family.measure
+    monkeypatch.setattr(family, "measure_several", lambda *given: [], raising=False)
     monkeypatch.setattr(  # nothing is known of other sample sets
         family, "measure", lambda model, x, how: measure(model, x, replace(how, norms={}))
     )

@@ -61,6 +61,14 @@ def test_families_that_are_joined_measure_what_each_measures_alone(stripes):
         xr.testing.assert_identical(together[list(part.data_vars)], part)
 
 
+def test_accuracy_needs_no_sample_sets(stripes):
+    settings = asked("accuracy", NETWORK)
+    del settings["samples"]
+    models = networks(NETWORK, (4, 4), 3)
+    found = measure_pack([(weights_of(models), about([0, 7]))], stripes, settings)
+    assert found.train_loss.notnull().all()
+
+
 def test_a_pack_has_the_numbers_of_each_of_its_networks(stripes):
     _, each, splits = packed(stripes)
     for model, found in each:
