@@ -32,6 +32,7 @@ class Kind:
 
     packs, runs: number of packs, and of networks in each.  ours, baseline: steps of each network
     in one timing.  modes: those that are timed; by default that of the architecture.
+    threads: of the engine, against as many of the eager loop; by default one, against the better.
     """
 
     shape: tuple[int, ...]
@@ -41,6 +42,7 @@ class Kind:
     ours: int
     baseline: int
     modes: tuple[str | None, ...] = (None,)
+    threads: tuple[int, ...] = ()
 
 
 IMAGE = (3, 32, 32)
@@ -76,10 +78,10 @@ class Engine:
             training.handled = training.total - 1  # as if everything had been recorded
         self.running = [training.run() for training in self.trainings]
 
-    def steps(self, count: int) -> None:
+    def steps(self, count: int, threads: int = 1) -> None:
         """Take `count` steps with each network."""
-        torch.set_num_threads(1)
         with deterministic_arithmetic(self.packs):
+            torch.set_num_threads(threads)
             torch.set_deterministic_debug_mode(self.mode)
             for _ in range(count):
                 for run in self.running:

@@ -49,7 +49,7 @@ ON_CPU = {
     "lenet5": Kind(IMAGE, 2, 1, 5, ours=30, baseline=20, modes=BOTH),
     "vgg, narrow": Kind(IMAGE, 2, 1, 5, ours=12, baseline=8, modes=BOTH),
     "resnet, narrow": Kind((3, 16, 16), 10, 1, 5, ours=12, baseline=8, modes=BOTH),
-    "vgg": Kind(IMAGE, 2, 1, 2, ours=2, baseline=2),
+    "vgg": Kind(IMAGE, 2, 1, 2, ours=2, baseline=2, threads=(1, 2)),
 }
 
 
@@ -89,15 +89,21 @@ def by_architecture(base: Settings, kinds: dict[str, Kind]) -> None:
             loops[f"eager_loop, threads: {threads}"] = loop
         if not why_not:
             loops["vmap_loop"] = functools.partial(stacked, *given)
-        seconds, *others = paired(ours, *loops.values())
+        same = [functools.partial(engine.steps, kind.ours, threads) for threads in kind.threads]
+        seconds, *others = paired(ours, *loops.values(), *same)
         found = seconds / kind.ours / len(models)
         baseline = {
             way: other / kind.baseline / len(models)
-            for way, other in zip(loops, others, strict=True)
+            for way, other in zip(loops, others, strict=False)
         }
         fastest = min((way for way in loops if "eager" in way), key=lambda way: baseline[way])
         what = f"{name}, {len(models)} networks, {packs[0]['training']['mode']}"
-        for way in [fastest, *(["vmap_loop"] if "vmap_loop" in loops else [])]:
+        for threads, alike in zip(kind.threads, others[len(loops) :], strict=True):
+            way = f"eager_loop, threads: {threads}"
+            with_threads = f"{what}, {threads} threads"
+            report(with_threads, alike / kind.ours / len(models), baseline[way], way, "/step")
+        eagerly = [] if kind.threads else [fastest]
+        for way in [*eagerly, *(["vmap_loop"] if "vmap_loop" in loops else [])]:
             named = f"{way} ({1e3 * baseline[way]:.3f} ms)"
             report(what, found, baseline[way], named, "/step")
         if why_not:
