@@ -17,11 +17,11 @@ and is measured by the workflow alone. Where calls cost more than numbers, a fam
     measure_several(model, states, samples, settings, norms) -> list[Measured]
 
 which is what `measure` returns for each of several networks, or empty where it cannot do so.
-`TOKENS = True` says that inputs may be integers: a family
-whose quantities need no derivatives with respect to them; `TOKENS = "embedded"` that it takes
-those with respect to the output of the first embedding. `ERRORS` are quantities beside others,
-such as standard errors, where these are estimated. `ESTIMATES = True` says that its
-quantities are estimates of what other families compute exactly.
+
+`TOKENS = True` says that inputs may be integers: a family whose quantities need no derivatives with
+respect to them; `TOKENS = "embedded"` that it takes those with respect to the output of the first
+embedding. `ERRORS` are quantities beside others, such as standard errors of estimates.
+`ESTIMATES = True` says that its quantities are estimates of what other families compute exactly.
 """
 
 from flatlab.core.errors import MeasureError

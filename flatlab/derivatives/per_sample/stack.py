@@ -1,7 +1,8 @@
 """Let several networks of one architecture be one, each of them for its own part of a batch.
 
-Products with weights are those of each network alone, to the bit. All else is done once, for the
-samples of all networks.
+Products with weights are done for each network alone, all else once, for the samples of all
+networks. So numbers are those of each network alone: on a CPU to the bit, where parts of batches
+begin at multiples of 64 bytes, otherwise to rounding.
 """
 
 import copy

@@ -319,13 +319,13 @@ def measure_several(
     settings: Settings,
     norms: Sequence[Norms],
 ) -> list[Measured]:
-    """What `measure` returns for each of several networks, to the bit, from one pass of them all.
+    """What `measure` returns for each of several networks, from one pass of them all (`stacked`).
 
     states: the state dictionary of each network.
     norms: those of its weights that are known.
 
-    On a GPU to rounding. Empty where they cannot be measured so: if two do not fit at a time, if
-    one of them is not finite, if no rule covers some weights, or if none was measured before.
+    Empty where they cannot be measured so: if two do not fit at a time, if one of them is not
+    finite, if no rule covers some weights, or if none was measured before.
     """
     findings, options = settings.found.get("checked"), settings.options
     if findings is None or findings.generic or samples.kept is not None:

@@ -1,4 +1,7 @@
-"""Several networks that are measured at once have the numbers of each alone, to the bit."""
+"""Several networks that are measured at once have the numbers of each alone.
+
+To the bit on eight samples: parts of batches begin where memory is aligned.
+"""
 
 import numpy as np
 import pytest
@@ -15,7 +18,7 @@ COUNT = 4
 
 
 def eight(name):
-    """A network and eight samples: parts of batches begin where memory is aligned."""
+    """A network and eight samples."""
     model, inputs = network(name)
     return model, torch.cat([inputs, 2 * inputs, -inputs])[:8]
 
