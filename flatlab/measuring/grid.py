@@ -14,7 +14,7 @@ from flatlab.core.progress import Progress
 from flatlab.core.registry import imported, joined
 from flatlab.core.store import TrainedPack, as_strings
 from flatlab.data._tensors import Splits, prepare
-from flatlab.derivatives.checks.isolation import preserving_state
+from flatlab.derivatives.checks.isolation import is_finite, preserving_state
 from flatlab.derivatives.jacobians.norms import Norms
 from flatlab.derivatives.per_sample.probe import Findings
 from flatlab.derivatives.per_sample.stack import State
@@ -31,7 +31,7 @@ from flatlab.measuring.quantity import (
 )
 from flatlab.networks._build import build
 
-TOGETHER = 100
+AT_ONCE = 100
 """Networks that a family may measure at once."""
 
 
@@ -116,7 +116,7 @@ class GridMeasurer:
             steps.discard(0)
         checkpoints = sorted(steps)[-1:] if last else sorted(steps)
         size = {"run": len(states), "checkpoint": len(checkpoints)}
-        networks = {
+        networks: dict[tuple[int, ...], State] = {
             (run, number): of_run[step]
             for run, of_run in enumerate(states)
             for number, step in enumerate(checkpoints)
@@ -136,10 +136,10 @@ class GridMeasurer:
                     before = network[0]
                     how = self._settings(families, states[before].get(0), covered)
                 for name, found in results.items():
-                    if done % TOGETHER == 1:  # of the first one it was asked what rules cover
+                    if done % AT_ONCE == 1:  # of the first one it was asked what rules cover
                         begin_anew(state)
-                        some = [*networks][done : done + TOGETHER]
-                        found |= self._together(name, {n: networks[n] for n in some}, how[name])
+                        some = dict([*networks.items()][done : done + AT_ONCE])
+                        found |= self._together(name, some, how[name])
                     if (*network, 0) not in found:
                         begin_anew(state)
                         found |= self._alone(name, network, how[name], known)
@@ -172,19 +172,20 @@ class GridMeasurer:
     def _together(
         self, name: str, networks: Mapping[tuple[int, ...], State], how: Settings
     ) -> dict[tuple[int, ...], Measured]:
-        """A family on several networks at once, by place; empty where it measures each alone."""
+        """A family on the finite ones of several networks; empty where it measures each alone."""
         measure = getattr(imported("families", name), "measure_several", None)
         chosen = self.settings.get("samples", {}).values()
-        if not measure or any(samples["only"] != "all" for samples in chosen):
+        finite = {n: state for n, state in networks.items() if is_finite(*state.values())}
+        if not (measure and finite) or any(samples["only"] != "all" for samples in chosen):
             return {}
-        states: list[State] = [*networks.values()]
+        states: list[State] = [*finite.values()]
         norms: list[Norms] = [{} for _ in states]
         found: dict[tuple[int, ...], Measured] = {}
         for number, samples, of_set in self._sample_sets(how):
             each = measure(self.model, states, samples, of_set, norms)
             if not each:
                 return {}
-            found |= {(*n, number): one for n, one in zip(networks, each, strict=True)}
+            found |= {(*n, number): one for n, one in zip(finite, each, strict=True)}
         return found
 
     def _sample_sets(self, how: Settings) -> Iterator[tuple[int, SampleSet, Settings]]:

@@ -134,6 +134,19 @@ def test_a_network_that_gets_nothing_wrong_has_no_numbers_of_it(stripes, monkeyp
     assert found.sel(samples=["train", "test"])["sharpness"].notnull().all()
 
 
+def test_the_finite_networks_of_a_pack_are_measured_at_once(stripes, monkeypatch):
+    counted, measure = [], geometry.measure_several
+
+    def measure_several(model, states, *given):
+        counted.append(len(states))
+        return measure(model, states, *given)
+
+    monkeypatch.setattr(geometry, "measure_several", measure_several)
+    found, *_ = packed(stripes, change=lambda models: models[2].fc1.weight.data.fill_(np.nan))
+    assert found.sharpness.isel(samples=0).isnull().values.tolist() == [[False] * 2, [True, False]]
+    assert counted == [2, 2]  # the other finite ones, for two sample sets
+
+
 def test_representations_and_feature_robustness_of_a_pack(stripes):
     """As of each network alone; a set of one class, or of a network without numbers, has NaN."""
     samples = {"train": of_split("train", 10), "two": of_split("train", 2)}

@@ -7,6 +7,7 @@ differ at every step, and say nothing of a derivative that lies between them, or
 """
 
 import copy
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -186,9 +187,12 @@ def copy_in(model: nn.Module, precision: torch.dtype) -> nn.Module:
         kind = precision.to_complex() if tensor.is_complex() else precision
         return tensor.to(kind) if tensor.is_complex() or tensor.is_floating_point() else tensor
 
-    kept = [t for module in model.modules() for t in vars(module).values() if type(t) is Tensor]
+    held = [v for module in model.modules() for v in vars(module).values()]
+    kept = [v for v in held if type(v) is Tensor]
     kept += [buffer for buffer in model.buffers() if buffer.layout != torch.strided]
-    plain = {id(tensor): converted(tensor.detach().clone()) for tensor in kept}
+    plain: dict[int, Any] = {id(tensor): converted(tensor.detach().clone()) for tensor in kept}
+    # a module has a dozen of these, each of which deepcopy takes apart
+    plain |= {id(v): OrderedDict() for v in held if type(v) is OrderedDict and not v}
     try:
         return copy.deepcopy(model, plain)._apply(converted)
     except Exception as error:  # of whatever a module holds
@@ -206,10 +210,11 @@ class _InFloat64(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         def wide(value: Any) -> Any:
-            return self.LOWER.get(value, value) if isinstance(value, torch.dtype) else value
+            return self.LOWER.get(value, value) if type(value) is torch.dtype else value
 
-        named = {name: wide(value) for name, value in (kwargs or {}).items()}
-        return (Tensor.double if func in self.CASTS else func)(*map(wide, args), **named)
+        args = map(wide, args) if torch.dtype in map(type, args) else args
+        named = {name: wide(value) for name, value in kwargs.items()} if kwargs else {}
+        return (Tensor.double if func in self.CASTS else func)(*args, **named)
 
 
 def double_copy(model: nn.Module) -> nn.Module:

@@ -30,6 +30,7 @@ from flatlab.precision import float32_products
 GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
 DRAWING = (*GENERATORS, DataLoader, Dataset, Sampler)
 """What may hold a random stream."""
+CONTAINERS = dict, list, set, deque
 UNCHANGING = {type(None), bool, int, float, str}
 """Most of what modules hold."""
 EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
@@ -68,9 +69,11 @@ def preserving_state(
         stack.enter_context(_computed_once())
         _differentiate_plainly(model)
 
+        @torch.no_grad()
         def begin_anew(weights: Mapping[str, Tensor]) -> None:
             undo()
-            model.load_state_dict(weights)
+            for name, tensor in model.state_dict(keep_vars=True).items():
+                tensor.copy_(weights[name])  # `load_state_dict` takes several times as long
             _differentiate_plainly(model)
 
         yield begin_anew
@@ -91,7 +94,7 @@ def _as_it_was(*roots: Any) -> Iterator[Callable[[], None]]:
         if type(thing) in UNCHANGING or id(thing) in seen:
             continue
         seen[id(thing)] = thing  # so that no other gets its identity
-        if isinstance(thing, dict | list | set | deque):
+        if isinstance(thing, CONTAINERS):
             steps.append(partial(_refill, thing, thing.copy()) if thing else thing.clear)
             todo += thing.values() if isinstance(thing, dict) else thing
         elif isinstance(thing, tuple):

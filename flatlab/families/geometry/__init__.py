@@ -321,11 +321,11 @@ def measure_several(
 ) -> list[Measured]:
     """What `measure` returns for each of several networks, from one pass of them all (`stacked`).
 
-    states: the state dictionary of each network.
+    states: the state dictionary of each network, of finite numbers.
     norms: those of its weights that are known.
 
-    Empty where they cannot be measured so: if two do not fit at a time, if one of them is not
-    finite, if no rule covers some weights, or if none was measured before.
+    Empty where they cannot be measured so: if two do not fit at a time, if one has outputs that are
+    not finite, if no rule covers some weights, or if none was measured before.
     """
     findings, options = settings.found.get("checked"), settings.options
     if findings is None or findings.generic or samples.kept is not None:
@@ -341,7 +341,7 @@ def measure_several(
         with stacked(findings.modules, some):
             known = norms[start : start + size]
             each, _, finite = _exact(model, samples, settings, loss, known)
-        if not (finite and all(is_finite(*state.values()) for state in some)):
+        if not finite:
             return []
         results += [_measured(v, findings, True, samples, options, loss, {}) for v in each]
     return results
