@@ -1,5 +1,7 @@
 """Many networks at once, at several checkpoints, on several sets of samples."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 import torch
@@ -135,15 +137,11 @@ def test_a_network_that_gets_nothing_wrong_has_no_numbers_of_it(stripes, monkeyp
 
 
 def test_the_finite_networks_of_a_pack_are_measured_at_once(stripes, monkeypatch):
-    counted, measure = [], geometry.measure_several
-
-    def measure_several(model, states, *given):
-        counted.append(len(states))
-        return measure(model, states, *given)
-
-    monkeypatch.setattr(geometry, "measure_several", measure_several)
+    several = Mock(wraps=geometry.measure_several)
+    monkeypatch.setattr(geometry, "measure_several", several)
     found, *_ = packed(stripes, change=lambda models: models[2].fc1.weight.data.fill_(np.nan))
     assert found.sharpness.isel(samples=0).isnull().values.tolist() == [[False] * 2, [True, False]]
+    counted = [len(states) for (_, states, *_), _ in several.call_args_list]
     assert counted == [2, 2]  # the other finite ones, for two sample sets
 
 

@@ -156,11 +156,8 @@ def in_words(table: xr.Dataset, named: Sequence[str] = ()) -> list[str]:
         return ["all"] * table.sizes["run"]
     names = [WORDS.get(key, key) for key in keys]
     rows = zip(*(table[key].values for key in keys), strict=True)
-    return [", ".join(f"{n} {_short(v)}" for n, v in zip(names, row, strict=True)) for row in rows]
-
-
-def _short(value: Any) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
+    short = ([v if isinstance(v, str) else f"{v:g}" for v in row] for row in rows)
+    return [", ".join(map(" ".join, zip(names, row, strict=True))) for row in short]
 
 
 def without_common(settings: Sequence[str]) -> tuple[str, dict[str, str]]:

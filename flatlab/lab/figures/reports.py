@@ -5,6 +5,7 @@ per point, and becomes the CSV; a drawing of a panel sees nothing but that frame
 are drawn beside each other, by the names that they are given.
 """
 
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -27,6 +28,8 @@ NUMBERED = 12
 """Networks up to which the barriers are written into the matrix."""
 ENDS = {"largest": "o", "smallest": "v"}
 """Markers of eigenvalues by the end of the spectrum."""
+ABOUT = re.compile(r"samples_|(finite|layers_left_out)$|.*_(residual|products|converged)$")
+"""Quantities that say how others were measured."""
 
 
 # ---- what is shown of a report
@@ -72,18 +75,12 @@ def _run(report: xr.Dataset) -> pd.DataFrame:
     """What a tracker has measured, along training: numbers of a network, the first of several."""
     parts = []
     for quantity, array in report.data_vars.items():
-        if set(array.dims) - {"block", "matrix", "rank"} == {"step"} and not _is_about(quantity):
+        along = set(array.dims) - {"block", "matrix", "rank"} == {"step"}
+        if along and not ABOUT.match(str(quantity)):
             values = array.isel({dim: 0 for dim in array.dims if dim != "step"}).values
             about = {"quantity": str(quantity), "units": array.attrs.get("units", "")}
             parts.append(pd.DataFrame({**about, "step": array["step"].values, "value": values}))
     return pd.concat(parts)
-
-
-def _is_about(quantity: Any) -> bool:
-    """Whether a quantity says how others were measured."""
-    name = str(quantity)
-    counts = name.startswith("samples_") or name in ("finite", "layers_left_out")
-    return counts or name.endswith(("_residual", "_products", "_converged"))
 
 
 def _barriers(report: xr.Dataset) -> pd.DataFrame:

@@ -168,7 +168,9 @@ def experiments_that_differ(
             else:
                 changes[target] = f"{target}, which reads it in {'A' if key in ours else 'B'} alone"
     for key, changes in sorted(by_experiment.items()):
-        if changed := _other_code(code_a.get(key, {}), code_b.get(key, {})):
+        code, other = code_a.get(key, {}), code_b.get(key, {})
+        recorded = [stage for stage in code if code[stage] and other.get(stage)]
+        if changed := [stage for stage in recorded if {*code[stage]} != {*other[stage]}]:
             changes["code"] = f"code ({', '.join(changed)})"
         if changes:
             yield f"{key} differs in {'; '.join(changes.values())}"
@@ -184,9 +186,3 @@ def _said(about: Mapping[str, Any], name: str) -> str:
     value = about.get(name)
     listed = " and ".join(map(str, value)) if isinstance(value, list) else value
     return "nothing" if listed in (None, "") else str(listed)
-
-
-def _other_code(a: Code, b: Code) -> list[str]:
-    """The stages of which both have records, of different code."""
-    recorded = [stage for stage in a if a[stage] and b.get(stage)]
-    return [stage for stage in recorded if {*a[stage]} != {*b[stage]}]
