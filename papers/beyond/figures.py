@@ -398,10 +398,10 @@ FIGURES = {
         ("matched-mlp-grid", "matched-lenet-grid"),
         title="errors of equally flat, and of equally compressed networks",
         caption=(
-            "(a, c) Networks trained with SAM, with a penalty on the Jacobian, or with neither. "
+            "(a, c) Networks trained with SAM, a penalty on the Jacobian, or neither. "
             "(b, d) How many fewer errors the flatter of two equally compressed networks makes, "
             "and the more compressed of two equally flat ones. Gap: how much smaller it is. Means "
-            "over seeds with 95 % intervals.",
+            "over seeds, 95 % intervals.",
         ),
         details=(
             "A network of SAM is paired with the penalized one of its seed that has the same MLS, "
